@@ -1,5 +1,7 @@
 //! Triggers by the objects that the reconciled ones own, or refer to.
 
+#[cfg(feature = "ring")]
+use kinformer::ShardField;
 use kinformer::{FieldPath, ObjectKey};
 use kube_core::Resource;
 
@@ -82,6 +84,9 @@ impl ControllerBuilder<ObjectKey> {
     pub fn sharded(mut self, sharding: &Sharding) -> Self {
         let Some(reconciled) = self.reconciled.clone() else { return self.without_kind() };
         let sharding = sharding.clone();
+        if sharding.ring().params().field == ShardField::Uid {
+            self.triggers.push(sharding.deletions(&reconciled));
+        }
         self.sharded = Some(Box::new(move |queue, triggers, reconcile| {
             let others = triggers.iter().filter_map(|trigger| match &trigger.source {
                 Source::Informer { informer, .. } => Some(informer.clone()),

@@ -1,12 +1,12 @@
 //! Controllers whose objects are shared out among processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
-use kinformer::{Informer, ObjectKey, Scope, ShardField};
+use kinformer::{Event, Informer, ObjectKey, Scope, ShardField};
 use kinformer_ring::{ListFrom, Ring, RunError, Shards, Slots, StopReason};
 use kinformer_workqueue::{Add, LOW_PRIORITY};
 use kube_client::Client;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::action::{Action, ReconcileError};
 use crate::manager::Task;
 use crate::reason::Reason;
-use crate::trigger::Queue;
+use crate::trigger::{Queue, Trigger};
 use crate::worker::Reconcile;
 
 /// Shares the objects of controllers out among processes, by a [`Ring`].
@@ -78,27 +78,23 @@ struct Member {
 
 #[derive(Default)]
 struct State {
-    /// The slots whose objects are being listed.
-    listing: Slots,
+    /// The slots whose objects are being listed, each with the number of the list.
+    listing: BTreeMap<u16, u64>,
     /// Those whose keys are reconciled.
     acting: Slots,
     /// Those whose running reconciliations are finished.
     leaving: Slots,
+    /// The slots of objects that were deleted, until they have been reconciled: they are not in the store any more. Without
+    /// namespaces only, since a key has no UID.
+    deleted: HashMap<ObjectKey, u16>,
     running: BTreeMap<u64, Running>,
     next: u64,
 }
 
 /// A reconciliation that runs.
 struct Running {
-    /// `None` if the object was not known when it began, since it was deleted. Then it may be of any slot.
-    slot: Option<u16>,
+    slot: u16,
     lost: CancellationToken,
-}
-
-impl Running {
-    fn is_in(&self, slots: &Slots) -> bool {
-        self.slot.is_none_or(|slot| slots.contains(slot))
-    }
 }
 
 /// The process does not own the object of a reconciliation any more.
@@ -165,6 +161,20 @@ impl Sharding {
         }
     }
 
+    /// Returns a trigger by the deletions of objects of this process, whose keys have no UID any more.
+    pub(crate) fn deletions(&self, reconciled: &Informer<()>) -> Trigger<ObjectKey> {
+        let inner = Arc::downgrade(&self.0);
+        Trigger::on(reconciled).map_events(move |event, keys| {
+            if let (Event::Deleted(_), Some(object), Some(inner)) = (event, event.object(), inner.upgrade()) {
+                let key: ObjectKey = object.key().try_into()?;
+                if inner.note_deleted(&key, object.uid().unwrap_or_default()) {
+                    keys.push(key);
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Adds a controller, and returns its function with the check of each key.
     pub(crate) fn add(
         &self,
@@ -180,9 +190,10 @@ impl Sharding {
         let (inner, admitted) = (Arc::downgrade(&self.0), member.reconciled.clone());
         queue.admit(move |key| inner.upgrade().is_some_and(|inner| inner.admits(key, &admitted)));
         self.0.controllers.lock().push(member);
+        self.0.lost.notify_one(); // one that is added later
         let (inner, reconciled) = (self.0.clone(), reconciled.clone());
         Box::new(move |request| match inner.begin(&request.key, &reconciled) {
-            Some(running) => until_lost(running, reconcile(request)).boxed(),
+            Some(running) => until_lost(running, request.key.clone(), reconcile(request)).boxed(),
             // The slot has left since the key was taken from the queue.
             None => std::future::ready(Ok(Action::none())).boxed(),
         })
@@ -192,13 +203,20 @@ impl Sharding {
 /// Runs a reconciliation until it ends or its slot is lost.
 async fn until_lost(
     running: OnEnd,
+    key: ObjectKey,
     reconciliation: BoxFuture<'static, Result<Action, ReconcileError>>,
 ) -> Result<Action, ReconcileError> {
-    tokio::select! {
+    let result = tokio::select! {
         biased;
         () = running.lost.cancelled() => Err(ReconcileError::permanent(ShardLost)),
         result = reconciliation => result,
+    };
+    if matches!(result, Ok(Action { requeue_after: None, .. }))
+        && let Some(inner) = running.inner.upgrade()
+    {
+        inner.state.lock().deleted.remove(&key);
     }
+    result
 }
 
 /// Removes a reconciliation when it has ended, also if its future is dropped.
@@ -218,30 +236,41 @@ impl Drop for OnEnd {
 }
 
 impl Inner {
-    /// The slot of the object with a key; `None` if its UID is not known.
+    /// The slot of the object with a key; `None` if it is neither stored nor was deleted here, so it is that of another process.
     fn slot_of(&self, key: &ObjectKey, reconciled: &Informer<()>) -> Option<u16> {
         let params = self.ring.params();
-        match params.field {
+        let stored = match params.field {
             ShardField::Namespace => Some(params.slot_of(key.namespace().unwrap_or_default())),
             ShardField::Uid => {
-                let object = reconciled.lister().get_opt(key.as_key()).ok().flatten()?;
-                object.object().uid().map(|uid| params.slot_of(uid))
+                let object = reconciled.lister().get_opt(key.as_key()).ok().flatten();
+                object.and_then(|object| object.object().uid().map(|uid| params.slot_of(uid)))
             }
-        }
+        };
+        stored.or_else(|| self.state.lock().deleted.get(key).copied())
     }
 
     fn admits(&self, key: &ObjectKey, reconciled: &Informer<()>) -> bool {
-        let slot = self.slot_of(key, reconciled);
-        self.state.lock().is_acting(slot)
+        self.slot_of(key, reconciled).is_some_and(|slot| self.state.lock().acting.contains(slot))
+    }
+
+    /// Notes an object that was deleted, and returns whether it is to be reconciled here.
+    fn note_deleted(&self, key: &ObjectKey, uid: &str) -> bool {
+        let slot = self.ring.params().slot_of(uid);
+        let mut state = self.state.lock();
+        let is_acting = state.acting.contains(slot);
+        if is_acting {
+            state.deleted.insert(key.clone(), slot);
+        }
+        is_acting
     }
 
     /// Begins a reconciliation, unless the process does not own the object.
     fn begin(self: &Arc<Self>, key: &ObjectKey, reconciled: &Informer<()>) -> Option<OnEnd> {
-        let slot = self.slot_of(key, reconciled);
+        let slot = self.slot_of(key, reconciled)?;
         // The clock is read here: the process may have been suspended.
         self.ring.check().ok()?;
         let mut state = self.state.lock();
-        if !state.is_acting(slot) {
+        if !state.acting.contains(slot) {
             return None;
         }
         let (number, lost) = (state.next, CancellationToken::new());
@@ -255,7 +284,10 @@ impl Inner {
     }
 
     /// Makes the informers hold the objects of these slots.
+    ///
+    /// If it is dropped, they may hold more than that; `held` has these slots too.
     async fn hold(&self, held: &mut Slots, slots: Slots, list: ListFrom) -> Result<(), ShardingError> {
+        *held = union(held, &slots);
         let scope = Scope::shard(self.ring.params().selector(&slots));
         let scope = match list {
             ListFrom::AtLeast(version) => scope.at_least(version),
@@ -272,23 +304,22 @@ impl Inner {
     }
 
     /// Lists the objects of slots that are new, and reconciles them. Returns the version of the list.
-    async fn own(&self, slots: Slots, list: ListFrom) -> Result<u64, ShardingError> {
+    async fn own(&self, slots: Slots, list: ListFrom, call: u64) -> Result<u64, ShardingError> {
         let mut held = self.held.lock().await;
         if slots.iter().any(|slot| held.contains(slot)) {
             // They were lost since, so they are as old as that.
             let others = held.without(&slots);
             self.hold(&mut held, others, list).await?;
         }
-        let begun = self.state.lock().listing_of(&slots);
-        let all: Slots = held.iter().chain(begun.iter()).collect();
+        let all = union(&held, &self.state.lock().listing_of(call));
         self.hold(&mut held, all, list).await?;
         drop(held);
         let members = self.members();
         for informer in members.iter().flat_map(|member| &member.informers) {
             informer.wait_for_scope().await.map_err(ShardingError::Scope)?;
         }
-        self.state.lock().listed(&slots);
-        members.iter().for_each(|member| self.enqueue(member, &slots));
+        let begun = self.state.lock().listed(call);
+        members.iter().for_each(|member| self.enqueue(member, &begun));
         Ok(match list {
             ListFrom::AtLeast(version) => version,
             ListFrom::Latest => 0,
@@ -319,7 +350,7 @@ impl Inner {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if !self.state.lock().running.values().any(|running| running.is_in(&slots)) {
+            if !self.state.lock().running.values().any(|running| slots.contains(running.slot)) {
                 break;
             }
             ended.await;
@@ -347,34 +378,34 @@ impl Inner {
 }
 
 impl State {
-    fn is_acting(&self, slot: Option<u16>) -> bool {
-        match slot {
-            Some(slot) => self.acting.contains(slot),
-            None => !self.acting.is_empty(),
-        }
-    }
-
     fn held(&self) -> Slots {
-        self.listing.iter().chain(self.acting.iter()).chain(self.leaving.iter()).collect()
+        let listing = self.listing.keys().copied();
+        listing.chain(self.acting.iter()).chain(self.leaving.iter()).collect()
     }
 
-    /// Those of the slots that have not left since their list began.
-    fn listing_of(&self, slots: &Slots) -> Slots {
-        self.listing.iter().filter(|slot| slots.contains(*slot)).collect()
+    /// The slots of a list that have not left since it began.
+    fn listing_of(&self, call: u64) -> Slots {
+        self.listing.iter().filter(|(_, of)| **of == call).map(|(slot, _)| *slot).collect()
     }
 
-    /// Slots were listed; those of them that have not left since are reconciled.
-    fn listed(&mut self, slots: &Slots) {
-        let begun = self.listing_of(slots);
-        self.acting = self.acting.iter().chain(begun.iter()).collect();
-        self.listing = self.listing.without(&begun);
+    /// A list has ended: its slots are reconciled, but those that have left since it began.
+    fn listed(&mut self, call: u64) -> Slots {
+        let begun = self.listing_of(call);
+        self.acting = union(&self.acting, &begun);
+        self.listing.retain(|_, of| *of != call);
+        begun
     }
 
     fn lose(&mut self, slots: &Slots) {
-        for set in [&mut self.listing, &mut self.acting, &mut self.leaving] {
-            *set = set.without(slots);
-        }
+        self.listing.retain(|slot, _| !slots.contains(*slot));
+        self.acting = self.acting.without(slots);
+        self.leaving = self.leaving.without(slots);
+        self.deleted.retain(|_, slot| !slots.contains(*slot));
     }
+}
+
+fn union(a: &Slots, b: &Slots) -> Slots {
+    a.iter().chain(b.iter()).collect()
 }
 
 /// The work of this process on its slots.
@@ -382,13 +413,16 @@ struct Work(Arc<Inner>);
 
 impl Shards for Work {
     fn own(&self, slots: Slots, list: ListFrom) -> impl Future<Output = u64> + Send + 'static {
-        {
+        let call = {
             let mut state = self.0.state.lock();
-            state.listing = state.listing.iter().chain(slots.iter()).collect();
-        }
+            let call = state.next;
+            state.next += 1;
+            state.listing.extend(slots.iter().map(|slot| (slot, call)));
+            call
+        };
         let inner = self.0.clone();
         async move {
-            match inner.own(slots, list).await {
+            match inner.own(slots, list, call).await {
                 Ok(version) => version,
                 Err(error) => never(&error).await,
             }
@@ -400,7 +434,7 @@ impl Shards for Work {
             let mut state = self.0.state.lock();
             let leaving: Slots = state.acting.iter().filter(|slot| slots.contains(*slot)).collect();
             state.lose(&slots);
-            state.leaving = state.leaving.iter().chain(leaving.iter()).collect();
+            state.leaving = union(&state.leaving, &leaving);
         }
         let inner = self.0.clone();
         async move {
@@ -417,7 +451,7 @@ impl Shards for Work {
         let lost: Vec<CancellationToken> = state
             .running
             .values()
-            .filter(|running| running.is_in(&slots))
+            .filter(|running| slots.contains(running.slot))
             .map(|running| running.lost.clone())
             .collect();
         drop(state);

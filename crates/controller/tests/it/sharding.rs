@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{Informer, ObjectKey, SharedInformerFactory};
 use kinformer_apiserver::{Fault, TestCluster, Verb};
 use kinformer_controller::kinformer_leader_election::{NotLeader, TokioClock};
@@ -343,4 +343,53 @@ async fn slots_are_metrics() {
     let b = start(&cluster, "b", &judge, None);
     settled(&[&a, &b]).await;
     assert_eq!(page(), expected([512, 1, 512]));
+}
+
+/// By UIDs, each process receives the events of all owned objects. It reconciles only its own owners, and a deleted object once.
+// contract: K-25a, K-25g
+#[tokio::test(start_paused = true)]
+async fn owners_of_others_are_not_missing() {
+    let cluster = cluster().await;
+    let secret = |map: &ConfigMap, value: &str| {
+        let (name, uid) = (map.metadata.name.clone(), map.metadata.uid.clone());
+        json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"value": value},
+            "metadata": {"name": name, "namespace": "default", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "controller": true}]}})
+    };
+    let maps: Vec<ConfigMap> = cluster.list().unwrap();
+    maps.iter().for_each(|map| drop(cluster.server().create(secret(map, "0")).unwrap()));
+    let calls = Arc::<Mutex<Vec<(&str, ObjectKey, bool)>>>::default();
+    let start = |name| {
+        let (client, sharding) = sharding(&cluster, name, ShardField::Uid);
+        let factory = SharedInformerFactory::new(client);
+        let (lister, calls) = (factory.informer::<ConfigMap>().lister(), calls.clone());
+        let controller =
+            Controller::of(&factory).reconciles::<ConfigMap>().owns::<Secret>().sharded(&sharding);
+        let controller = controller.build(move |request: Request<ObjectKey>| {
+            let is_there = lister.get_opt(&request.key).unwrap().is_some();
+            calls.lock().push((name, request.key.clone(), is_there));
+            std::future::ready(Ok(Action::none()))
+        });
+        let manager = Manager::new().add(controller).unwrap().sharding(&sharding).unwrap();
+        tokio::spawn(manager.run(CancellationToken::new()));
+        sharding
+    };
+    let (a, b) = (start("a"), start("b"));
+    while [&a, &b].iter().any(|one| one.ring().status().owned.len() != 512) {
+        sleep(Duration::from_millis(10)).await;
+    }
+    sleep(60 * S).await;
+    assert!(calls.lock().iter().all(|(.., is_there)| *is_there));
+    calls.lock().clear();
+    maps.iter().for_each(|map| drop(cluster.server().update(secret(map, "1")).unwrap()));
+    sleep(60 * S).await;
+    let owner = |map: &ConfigMap| if a.ring().owns(map.metadata.uid.as_deref().unwrap()) { "a" } else { "b" };
+    let key = |map: &ConfigMap| ObjectKey::new("default", map.metadata.name.as_deref().unwrap()).unwrap();
+    let expected =
+        |is_there| maps.iter().map(|map| (owner(map), key(map), is_there)).collect::<BTreeSet<_>>();
+    let found = || std::mem::take(&mut *calls.lock()).into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(found(), expected(true));
+    maps.iter().for_each(|map| cluster.delete::<ConfigMap>(&key(map).to_string()).unwrap());
+    sleep(60 * S).await;
+    assert_eq!(found(), expected(false));
 }
