@@ -113,7 +113,8 @@ impl ControllerCollector {
         if rings.is_empty() {
             return Ok(());
         }
-        let gauges: [(&str, &str, fn(&Ring) -> usize); 3] = [
+        type Gauge = (&'static str, &'static str, fn(&Ring) -> usize);
+        let gauges: [Gauge; 3] = [
             ("kinformer_ring_owned_slots", "Slots that this process owns", |ring| ring.status().owned.len()),
             ("kinformer_ring_owned_ranges", "Ranges of these slots", |ring| {
                 ring.status().owned.ranges().len()

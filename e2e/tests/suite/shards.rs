@@ -158,6 +158,7 @@ async fn create(client: &Client) -> Api<ConfigMap> {
 }
 
 /// Each write is made by the process that owns the object according to the table at that version, and each change is noted.
+#[expect(clippy::print_stdout, reason = "the seed and the figures are for the reader")]
 async fn only_owners_write(options: Options) {
     let control_plane = planes::take(options).await;
     let client = control_plane.client().await.unwrap();
