@@ -189,7 +189,10 @@ async fn only_owners_write(options: Options) {
     };
     tokio::join!(changes, disturbances);
     eventually("all changes are noted", async || {
-        let (open, writes) = (audit.lock().open.len(), audit.lock().writes.len());
+        let (open, writes) = {
+            let audit = audit.lock();
+            (audit.open.len(), audit.writes.len())
+        };
         check(open == 0 && writes >= MAPS, (open, writes))
     })
     .await;
