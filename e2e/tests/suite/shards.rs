@@ -98,7 +98,9 @@ fn number(version: Option<&String>) -> u64 {
 
 struct Processes<'a> {
     control_plane: &'a ControlPlane,
-    running: Vec<Child>,
+    leases: Api<Lease>,
+    /// With their names.
+    running: Vec<(String, Child)>,
     started: usize,
 }
 
@@ -107,13 +109,25 @@ impl Processes<'_> {
     fn start(&mut self) {
         self.started += 1;
         let mut program = programs::example(programs::SHARD, &self.control_plane.kubeconfig()).unwrap();
-        let program = program.arg(format!("p{}", self.started)).kill_on_drop(true);
-        self.running.push(program.spawn().unwrap());
+        let name = format!("p{}", self.started);
+        let program = program.arg(&name).kill_on_drop(true).spawn().unwrap();
+        self.running.push((name, program));
     }
 
     fn signal(&self, index: usize, signal: Signal) {
-        let id = Pid::from_raw(self.running[index].id().unwrap().try_into().unwrap());
+        let id = Pid::from_raw(self.running[index].1.id().unwrap().try_into().unwrap());
         kill(id, signal).unwrap();
+    }
+
+    /// Ends one that has joined: one that has just started has no handler of the signal.
+    async fn end(&self, (name, mut process): (String, Child)) {
+        let lease = format!("{RING}.{name}");
+        eventually("it has joined", async || {
+            let found = self.leases.get_opt(&lease).await.unwrap();
+            check(found.is_some(), &lease)
+        })
+        .await;
+        end(&mut process, Signal::SIGTERM).await;
     }
 
     /// Kills, pauses or ends one.
@@ -121,7 +135,7 @@ impl Processes<'_> {
         let index = rng.usize(0..self.running.len());
         match rng.u32(0..3) {
             0 => {
-                self.running.remove(index).kill().await.unwrap();
+                self.running.remove(index).1.kill().await.unwrap();
                 self.start();
             }
             1 => {
@@ -131,9 +145,9 @@ impl Processes<'_> {
                 self.signal(index, Signal::SIGCONT);
             }
             _ => {
-                let mut ended = self.running.remove(index);
+                let ended = self.running.remove(index);
                 self.start();
-                end(&mut ended, Signal::SIGTERM).await;
+                self.end(ended).await;
             }
         }
         sleep(Duration::from_secs(rng.u64(0..4))).await;
@@ -168,7 +182,9 @@ async fn only_owners_write(options: Options) {
         .of_kind::<ConfigMap>(|maps| maps.labels("shard"))
         .build();
     let audit = audit(&factory);
-    let mut processes = Processes { control_plane: &control_plane, running: Vec::new(), started: 0 };
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    let (running, control) = (Vec::new(), &control_plane);
+    let mut processes = Processes { control_plane: control, leases: leases.clone(), running, started: 0 };
     (0..3).for_each(|_| processes.start());
 
     let seed = fastrand::u64(..);
@@ -216,12 +232,11 @@ async fn only_owners_write(options: Options) {
     );
     assert!(writers.len() >= 3, "{writers:?}");
     assert_eq!(audit.lock().violations(), Vec::<String>::new());
-    for process in &mut processes.running {
-        end(process, Signal::SIGTERM).await;
+    for process in std::mem::take(&mut processes.running) {
+        processes.end(process).await;
     }
     factory.shutdown().await.unwrap();
     maps.delete_collection(&DeleteParams::default(), &ListParams::default().labels("shard")).await.unwrap();
-    let leases: Api<Lease> = Api::namespaced(client, "default");
     let of_ring =
         ListParams::default().labels(&format!("{}={RING}", kinformer_controller::kinformer_ring::LABEL));
     leases.delete_collection(&DeleteParams::default(), &of_ring).await.unwrap();
