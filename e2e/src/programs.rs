@@ -28,6 +28,8 @@ pub const CACHE_OPERATOR: &str = "KINFORMER_CACHE_OPERATOR";
 pub const LEADER_ELECTION: &str = "KINFORMER_LEADER_ELECTION";
 /// The variable with the path of the operator of web applications, `crates/controller/examples/web_app`.
 pub const WEB_APP: &str = "KINFORMER_WEB_APP";
+/// The variable with the path of the processes of a ring, `crates/controller/examples/shard.rs`.
+pub const SHARD: &str = "KINFORMER_SHARD";
 
 pub(crate) fn path(variable: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(variable).map(PathBuf::from).ok_or(Error::NotNamed { variable })

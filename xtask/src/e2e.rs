@@ -68,7 +68,7 @@ pub(crate) const CONTROLLER_RUNTIME: Program = Program {
 /// The variable that passes the path of `kinformer` to the suite, and the target.
 const KINFORMER: (&str, &str) = ("KINFORMER_PROGRAM", "kinformer");
 /// The variables that pass the paths of examples to the suite, and the examples.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("KINFORMER_SCHEDULER_CACHE", "scheduler_cache"),
     ("KINFORMER_SCHEDULER", "scheduler"),
     ("KINFORMER_SAMPLE_CONTROLLER", "sample_controller"),
@@ -76,6 +76,7 @@ const EXAMPLES: [(&str, &str); 7] = [
     ("KINFORMER_CACHE_OPERATOR", "cache_operator"),
     ("KINFORMER_LEADER_ELECTION", "leader_election"),
     ("KINFORMER_WEB_APP", "web_app"),
+    ("KINFORMER_SHARD", "shard"),
 ];
 /// The target of the suite.
 const SUITE: &str = "suite";

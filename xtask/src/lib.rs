@@ -18,6 +18,7 @@ pages! {
     readme: "README.md",
     front: "docs/README.md",
     architecture: "docs/architecture.md",
+    beyond_one_process: "docs/beyond-one-process.md",
     cache: "docs/cache.md",
     client_go: "docs/coming-from-client-go.md",
     compared: "docs/compared.md",

@@ -142,7 +142,9 @@ fn controller_metrics_are_listed() {
         "counter" => row[0].strip_suffix("_total").unwrap().to_owned(),
         _ => row[0].clone(),
     });
-    let names =
-        metrics(source, &["controller_runtime_", "workqueue_", "kinformer_events_", "leader_election_"]);
+    let names = metrics(
+        source,
+        &["controller_runtime_", "workqueue_", "kinformer_events_", "kinformer_ring_", "leader_election_"],
+    );
     assert_eq!(listed.collect::<BTreeSet<_>>(), names.map(str::to_owned).collect());
 }

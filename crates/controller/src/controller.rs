@@ -29,7 +29,7 @@ use crate::monitor::Monitor;
 use crate::reason::Reason;
 use crate::request::Request;
 use crate::trigger::{InformerTrigger, Queue, Source, Trigger};
-use crate::worker::{Ending, Key, Workers};
+use crate::worker::{Ending, Key, Reconcile, Workers};
 
 /// Reconciles keys: calls a function for each key that its triggers enqueue, with retries.
 ///
@@ -62,6 +62,11 @@ pub struct NewController {
 /// Why a controller cannot run, for its name.
 pub(crate) type Invalid = Box<dyn FnOnce(Arc<str>) -> Error + Send + Sync>;
 
+/// Gives a controller to a [`Sharding`](crate::Sharding), which checks each key before the function is called.
+#[cfg(feature = "ring")]
+pub(crate) type Sharded<K> =
+    Box<dyn FnOnce(&Queue<K>, &[Trigger<K>], Box<Reconcile<K>>) -> Box<Reconcile<K>> + Send + Sync>;
+
 /// Options of a [`Controller`].
 #[must_use = "it does nothing until it is built and run"]
 pub struct ControllerBuilder<K> {
@@ -70,7 +75,10 @@ pub struct ControllerBuilder<K> {
     /// The informer of the reconciled kind.
     pub(crate) reconciled: Option<Informer<()>>,
     pub(crate) invalid: Option<Invalid>,
-    triggers: Vec<Trigger<K>>,
+    pub(crate) triggers: Vec<Trigger<K>>,
+    /// Changes the function of the reconciliations, for their queue.
+    #[cfg(feature = "ring")]
+    pub(crate) sharded: Option<Sharded<K>>,
     /// Makes the queue.
     queue: Box<dyn FnOnce() -> Queue<K> + Send + Sync>,
     settings: Settings,
@@ -114,6 +122,8 @@ impl NewController {
             reconciled: None,
             invalid: None,
             triggers: Vec::new(),
+            #[cfg(feature = "ring")]
+            sharded: None,
             queue: Box::new(|| {
                 WorkQueue::builder().rate_limiter(ItemExponential::default()).build_with_causes()
             }),
@@ -202,12 +212,19 @@ impl<K: Key> ControllerBuilder<K> {
         R: Fn(Request<K>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
     {
+        let queue = (self.queue)();
+        let reconcile: Box<Reconcile<K>> = Box::new(move |request| Box::pin(reconcile(request)));
+        #[cfg(feature = "ring")]
+        let reconcile = match self.sharded {
+            Some(sharded) => sharded(&queue, &self.triggers, reconcile),
+            None => reconcile,
+        };
         let workers = Workers {
             status: Status::new(self.name.clone()),
             name: self.name.clone(),
             resource: self.reconciled.map(|informer| informer.selection().resource().into()),
-            queue: (self.queue)(),
-            reconcile: Box::new(move |request| Box::pin(reconcile(request))),
+            queue,
+            reconcile,
             timeout: self.settings.timeout,
             counters: Counters::new(self.settings.workers),
             failures: Failures::default(),

@@ -95,6 +95,8 @@ mod reason;
 mod relations;
 mod reporter;
 mod request;
+#[cfg(feature = "ring")]
+mod sharding;
 mod signal;
 mod trigger;
 #[cfg(feature = "serve")]
@@ -110,6 +112,8 @@ pub use failures::FailedReconciliation;
 pub use health::{ControllerHealth, ControllerState, Health, State};
 pub use kinformer;
 pub use kinformer::CancellationToken;
+#[cfg(feature = "ring")]
+pub use kinformer_ring;
 #[cfg(feature = "serve")]
 pub use kinformer_serve;
 pub use manager::{Manager, ManagerHandle, Runnable, Task};
@@ -120,6 +124,8 @@ pub use predicate::Predicate;
 pub use reason::{Cause, Reason, Reasons};
 pub use reporter::Reporter;
 pub use request::{ReconcileId, Request};
+#[cfg(feature = "ring")]
+pub use sharding::{ShardLost, Sharding, ShardingError};
 pub use trigger::{InformerTrigger, Queue, Trigger};
 pub use worker::Key;
 pub use write_error::WriteError;

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use kinformer::prometheus::escaped;
 use kinformer_leader_election::LeaderElector;
+#[cfg(feature = "ring")]
+use kinformer_ring::Ring;
 use kinformer_workqueue::{Histogram, LOW_PRIORITY};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -57,6 +59,8 @@ pub struct ControllerCollector {
     controllers: Arc<Mutex<Registered>>,
     recorders: Arc<Mutex<Recorders>>,
     electors: Arc<Mutex<Vec<LeaderElector>>>,
+    #[cfg(feature = "ring")]
+    rings: Arc<Mutex<Vec<Ring>>>,
 }
 
 /// Recorders of events, by the name of their controller.
@@ -92,6 +96,57 @@ impl ControllerCollector {
         let mut electors = self.electors.lock();
         electors.retain(|other| other.lease_name() != elector.lease_name());
         electors.push(elector.clone());
+    }
+
+    /// Adds a ring by its name. Replaces another one with this name.
+    #[cfg(feature = "ring")]
+    pub fn add_ring(&self, ring: &Ring) {
+        let mut rings = self.rings.lock();
+        rings.retain(|other| other.name() != ring.name());
+        rings.push(ring.clone());
+    }
+
+    /// Encodes the metrics of the rings, if there is one.
+    #[cfg(feature = "ring")]
+    fn encode_rings(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let rings = self.rings.lock().clone();
+        if rings.is_empty() {
+            return Ok(());
+        }
+        type Gauge = (&'static str, &'static str, fn(&Ring) -> usize);
+        let gauges: [Gauge; 3] = [
+            ("kinformer_ring_owned_slots", "Slots that this process owns", |ring| ring.status().owned.len()),
+            ("kinformer_ring_owned_ranges", "Ranges of these slots", |ring| {
+                ring.status().owned.ranges().len()
+            }),
+            (
+                "kinformer_ring_unowned_slots",
+                "Slots that no process owns, as far as this one knows",
+                |ring| ring.status().unowned.len(),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for ring in &rings {
+                count(value(ring)).encode(family.encode_family(&[("name", escaped(ring.name()))])?)?;
+            }
+        }
+        let (name, help) =
+            ("kinformer_ring_moved_slots", "Slots that this process began to own, gave away, or lost");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for ring in &rings {
+            let metrics = ring.metrics();
+            let moves = [
+                ("begun", metrics.slots_begun),
+                ("released", metrics.slots_released),
+                ("stopped", metrics.slots_stopped),
+            ];
+            for (what, slots) in moves {
+                let labels = [("name", escaped(ring.name())), ("move", what.into())];
+                ConstCounter::new(slots).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Encodes the metrics of the electors, if there is one.
@@ -319,6 +374,8 @@ impl Collector for ControllerCollector {
             page.gauge(metric, of_queue, |duration| ConstGauge::new(duration.as_secs_f64()))?;
         }
         self.encode_events(&mut encoder)?;
+        #[cfg(feature = "ring")]
+        self.encode_rings(&mut encoder)?;
         self.encode_elections(&mut encoder)
     }
 }

@@ -1,11 +1,17 @@
 //! Triggers by the objects that the reconciled ones own, or refer to.
 
+#[cfg(feature = "ring")]
+use kinformer::ShardField;
 use kinformer::{FieldPath, ObjectKey};
 use kube_core::Resource;
 
 use crate::controller::{ControllerBuilder, Invalid};
 use crate::error::Error;
 use crate::owner::OwnerKind;
+#[cfg(feature = "ring")]
+use crate::sharding::Sharding;
+#[cfg(feature = "ring")]
+use crate::trigger::Source;
 use crate::trigger::{InformerTrigger, Trigger};
 
 impl ControllerBuilder<ObjectKey> {
@@ -70,6 +76,25 @@ impl ControllerBuilder<ObjectKey> {
             }
             Ok(())
         }))
+    }
+
+    /// Reconciles only objects that this process owns: see [`Sharding`]. That there is no [reconciled
+    /// kind](crate::NewController::reconciles) is an error of the run.
+    #[cfg(feature = "ring")]
+    pub fn sharded(mut self, sharding: &Sharding) -> Self {
+        let Some(reconciled) = self.reconciled.clone() else { return self.without_kind() };
+        let sharding = sharding.clone();
+        if sharding.ring().params().field == ShardField::Uid {
+            self.triggers.push(sharding.deletions(&reconciled));
+        }
+        self.sharded = Some(Box::new(move |queue, triggers, reconcile| {
+            let others = triggers.iter().filter_map(|trigger| match &trigger.source {
+                Source::Informer { informer, .. } => Some(informer.clone()),
+                Source::Stream(_) => None,
+            });
+            sharding.add(queue, &reconciled, others, reconcile)
+        }));
+        self
     }
 
     fn without_kind(self) -> Self {

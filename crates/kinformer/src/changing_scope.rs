@@ -12,19 +12,22 @@ use crate::scope::Scope;
 use crate::selection::Selected;
 
 /// Makes the parts of a scope, with their sources.
-pub(crate) type MakeParts = Box<dyn Fn(&Scope) -> (Vec<Selected>, Sources<PackedObject>) + Send + Sync>;
+pub(crate) type MakeParts =
+    Box<dyn Fn(&Scope, &[Selected], &mut u32) -> (Vec<Selected>, Sources<PackedObject>) + Send + Sync>;
 
 /// The parts of an informer, as they were requested last.
 pub(crate) struct ChangingScope {
     selected: Mutex<Arc<[Selected]>>,
     make_parts: Result<MakeParts, FixedScope>,
-    /// Locked while a change is requested and takes effect.
-    changing: tokio::sync::Mutex<()>,
+    /// Locked while a change is requested and takes effect. The number of the next new part of a shard: two parts never have
+    /// one name.
+    changing: tokio::sync::Mutex<u32>,
 }
 
 impl ChangingScope {
     pub(crate) fn new(parts: Vec<Selected>, make_parts: Result<MakeParts, FixedScope>) -> Self {
-        Self { selected: Mutex::new(parts.into()), make_parts, changing: tokio::sync::Mutex::default() }
+        let next = u32::try_from(parts.len()).unwrap_or(u32::MAX).saturating_add(1);
+        Self { selected: Mutex::new(parts.into()), make_parts, changing: tokio::sync::Mutex::new(next) }
     }
 
     pub(crate) fn selected(&self) -> Arc<[Selected]> {
@@ -50,8 +53,8 @@ impl ChangingScope {
             Ok(make_parts) => make_parts,
             Err(reason) => return Err(Error::FixedScope { resource: resource.clone(), reason: *reason }),
         };
-        let _changing = self.changing.lock().await;
-        let (parts, sources) = make_parts(scope);
+        let mut next = self.changing.lock().await;
+        let (parts, sources) = make_parts(scope, &self.selected(), &mut next);
         // Requested with its first poll, so that both are the same scope if this future is dropped.
         let changed = informer.set_sources(sources);
         *self.selected.lock() = parts.into();

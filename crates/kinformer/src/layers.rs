@@ -9,8 +9,8 @@ pub use kinformer_kube::{
     DecodeAs, Decoded, DecodedCache, DecodedRef, Encoding, Error as ClientError, FieldPath,
     KubeListerWatcher, KubeObject, Kubeconfig, LabelSelector, ManagedFields, ObjectDecoder, Packed,
     PackedMetadata, PackedObject, PackedRef, Params, ProtobufProblem, RequestCount, SelectorError,
-    SelectorProblem, WireError, client, client_http1, config, discovery_client, drop_credentials,
-    parse_server, request_counts, sends_credentials,
+    SelectorProblem, Shard, ShardField, ShardSelector, WireError, client, client_http1, config,
+    discovery_client, drop_credentials, parse_server, request_counts, sends_credentials,
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, AsyncFnWith, Buffer, Deleted, Error as HandlerError, Event, EventHandler,

@@ -117,6 +117,7 @@ mod resource_options;
 pub mod runtime;
 mod scope;
 mod selection;
+mod shards;
 mod snapshot;
 mod started;
 mod sync;

@@ -48,9 +48,15 @@ impl MakeSource {
         }
     }
 
-    /// Returns the parts of a scope, with their sources.
-    pub(crate) fn of_scope(&self, scope: &Scope) -> (Vec<Selected>, Sources<PackedObject>) {
-        let parts = self.options.parts_of(&self.resource, scope);
+    /// Returns the parts of a scope, with their sources. `before` are the present ones, and `next` is the number of the next
+    /// new part of a shard.
+    pub(crate) fn of_scope(
+        &self,
+        scope: &Scope,
+        before: &[Selected],
+        next: &mut u32,
+    ) -> (Vec<Selected>, Sources<PackedObject>) {
+        let parts = self.options.parts_of(&self.resource, scope, before, next);
         let sources = match self.projection {
             Projection::Whole => selection::changed_sources(&parts, |part| self.whole(part)),
             Projection::Metadata => selection::changed_sources(&parts, |part| self.projected(part)),

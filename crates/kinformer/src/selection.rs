@@ -9,6 +9,7 @@ use kinformer_shared_informer::Sources;
 
 use crate::field_selector::FieldSelector;
 use crate::scope::Scope;
+use crate::shards::{ByShard, ShardPart};
 
 /// The objects of one namespace that an informer holds, or those of all other namespaces.
 ///
@@ -133,7 +134,20 @@ impl Selections {
 
     /// Returns the parts of an informer in this scope, also none: see [`Self::parts`]. A namespace has its own selectors, as if
     /// it had been in the options.
-    pub(crate) fn parts_within(&self, factory: &Self, scope: &Scope) -> Vec<Selected> {
+    pub(crate) fn parts_within(
+        &self,
+        factory: &Self,
+        scope: &Scope,
+        before: &[Selected],
+        next: &mut u32,
+    ) -> Vec<Selected> {
+        if let Some(shard) = scope.scoped_shard() {
+            let selection = self.selection.or(&factory.selection);
+            let before = before.iter().filter(|part| part.selection == selection);
+            let before = before.filter_map(|part| part.shard()).cloned();
+            let parts = ShardPart::of_scope(shard, before, next).into_iter();
+            return parts.map(|part| Selected::new(Place::Shard(part), selection.clone())).collect();
+        }
         let Some(names) = scope.names() else {
             return Self { namespaces: Some(Vec::new()), ..self.clone() }.parts(factory, true);
         };
@@ -206,6 +220,8 @@ enum Place {
     Namespace(Arc<str>),
     /// In all namespaces but those of the other parts.
     Others,
+    /// In a shard of all namespaces.
+    Shard(ShardPart),
     /// In no namespace: those of a cluster-scoped resource, where namespaces restrict the other resources.
     NoNamespace,
 }
@@ -250,6 +266,7 @@ impl Selected {
         source = match &self.place {
             Place::Namespace(namespace) => source.namespace(&**namespace),
             Place::NoNamespace => source.cluster_scoped(),
+            Place::Shard(shard) => shard.restrict(source),
             Place::All | Place::Others => source,
         };
         let Selection { labels, fields } = &self.selection;
@@ -265,8 +282,15 @@ impl Selected {
     /// Whether the part has the objects of this namespace; all others do, if no part is that of the namespace.
     pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
         match &self.place {
-            Place::All | Place::Others | Place::NoNamespace => true,
+            Place::All | Place::Others | Place::NoNamespace | Place::Shard(_) => true,
             Place::Namespace(name) => **name == *namespace,
+        }
+    }
+
+    fn shard(&self) -> Option<&ShardPart> {
+        match &self.place {
+            Place::Shard(shard) => Some(shard),
+            _ => None,
         }
     }
 
@@ -281,6 +305,7 @@ impl Selected {
             Place::All | Place::NoNamespace => "",
             Place::Namespace(name) => name,
             Place::Others => OTHERS,
+            Place::Shard(shard) => shard.name(),
         }
     }
 }
@@ -293,7 +318,11 @@ pub(crate) fn part_of<'a>(parts: &'a [Selected], namespace: &str) -> Option<&'a 
 
 /// Whether an informer with these parts has an object in this state, by its namespace, labels and fields.
 pub(crate) fn selects(parts: &[Selected], object: &PackedObject) -> bool {
-    part_of(parts, object.namespace().unwrap_or_default()).is_some_and(|part| part.selects(object))
+    let part = match parts.first().and_then(Selected::shard) {
+        Some(_) => parts.iter().find(|part| part.shard().is_some_and(|shard| shard.has(object))),
+        None => part_of(parts, object.namespace().unwrap_or_default()),
+    };
+    part.is_some_and(|part| part.selects(object))
 }
 
 /// The label selector and the field selector of the requests for the objects of a namespace; `None` for no selector, or if
@@ -344,6 +373,10 @@ pub(crate) fn changed_sources<S: ListerWatcher<PackedObject> + 'static>(
 ) -> Sources<PackedObject> {
     match parts {
         [only @ Selected { place: Place::All, .. }] => Sources::only(only.name(), source(only)),
+        [Selected { place: Place::Shard(_), .. }, ..] => {
+            let shards = parts.iter().filter_map(Selected::shard).map(ShardPart::selector);
+            Sources::new(ByShard(shards.collect()), parts.iter().map(|part| (part.name(), source(part))))
+        }
         parts => divided_sources(parts, source),
     }
 }

@@ -56,6 +56,7 @@ mod params;
 mod path;
 mod scope;
 mod selector;
+mod shard;
 mod watch_events;
 
 pub use client::{
@@ -79,4 +80,5 @@ pub use object::KubeObject;
 pub use params::Params;
 pub use path::check_group_version;
 pub use selector::{LabelSelector, SelectorError, SelectorProblem};
+pub use shard::{Shard, ShardField, ShardSelector, fnv1a64};
 pub use {k8s_openapi, kube_client, kube_core};

@@ -29,6 +29,7 @@ use crate::client::span;
 use crate::decode::Named;
 use crate::discovery::discovery_client;
 use crate::selector::LabelSelector;
+use crate::shard::Shard;
 use crate::watch_events::WatchEvents;
 use crate::{Error, KubeObject, Params, list_kind, path, scope};
 
@@ -49,6 +50,8 @@ pub struct KubeListerWatcher<K> {
     /// Whether objects in namespaces are refused.
     cluster_scoped: bool,
     selectors: Params,
+    shard: Option<Shard>,
+    at_least: Option<ResourceVersion>,
     /// Whether objects arrive with their labels.
     has_labels: bool,
     tweak: Option<Arc<Tweak>>,
@@ -210,6 +213,8 @@ impl<K> KubeListerWatcher<K> {
             namespace: None,
             cluster_scoped: false,
             selectors: Params::default(),
+            shard: None,
+            at_least: None,
             has_labels: true,
             tweak: None,
             managed_fields: ManagedFields::Drop,
@@ -289,6 +294,48 @@ impl<K> KubeListerWatcher<K> {
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.selectors.set("fieldSelector", selector.into());
+        self
+    }
+
+    /// Restricts the objects to those of a shard.
+    ///
+    /// A server with sharded lists and watches (KEP-5866, alpha since Kubernetes 1.36) sends no others. From any other server all
+    /// objects arrive, and those of other shards are dropped before they are decoded; so this is the same for every server, and
+    /// for several that differ.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default"},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// use kinformer_kube::{Shard, ShardField, ShardSelector};
+    ///
+    /// let half = |range| Shard::new(ShardSelector::new(ShardField::Uid, [range]));
+    /// let listed = async |shard| {
+    ///     let pods = KubeListerWatcher::packed::<Pod>(client.clone()).shard(shard);
+    ///     pods.list(ListOptions::default()).await.map(|list| list.objects.len())
+    /// };
+    /// assert_eq!(listed(half(0..1 << 63)).await? + listed(half(1 << 63..1 << 64)).await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.shard = Some(shard);
+        self
+    }
+
+    /// Requests this version or a later one where any version would do (`resourceVersion=0`), as in the first list of a reflector;
+    /// an unset version requests the most recent state. A server whose cache is older waits, or responds with 504, and the
+    /// request is repeated. For objects that another process has just written.
+    #[must_use]
+    pub fn at_least(mut self, version: impl Into<ResourceVersion>) -> Self {
+        self.at_least = Some(version.into());
         self
     }
 
@@ -455,6 +502,20 @@ impl<K> KubeListerWatcher<K> {
                 params.set(name, selector);
             }
         }
+        if let Some(shard) = &self.shard {
+            params.set("shardSelector", shard.selector());
+        }
+        if let Some(version) = self.at_least.as_ref().filter(|_| params.get("resourceVersion") == Some("0")) {
+            params.remove("resourceVersion");
+            match version.is_unset() {
+                true if !params.is_watch() => params.remove("resourceVersionMatch"),
+                true => {}
+                false => {
+                    params.set("resourceVersion", version);
+                    params.set("resourceVersionMatch", "NotOlderThan");
+                }
+            }
+        }
         if let Some(tweak) = &self.tweak {
             tweak(&mut params);
         }
@@ -563,6 +624,9 @@ impl<K> KubeListerWatcher<K> {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
+                if self.shard.as_ref().is_some_and(|shard| !shard.admits(&objects_in, item)) {
+                    return;
+                }
                 match objects_in.decode_item(item, index) {
                     Ok(Ok(object)) => {
                         in_namespace |= self.cluster_scoped && scope::is_in_namespace(&*object);
@@ -609,6 +673,7 @@ impl<K> KubeListerWatcher<K> {
             ready: VecDeque::new(),
             start: (encoding == Encoding::Json).then(Vec::new),
             selector: self.selector(&params),
+            shard: self.shard.clone(),
             cluster_scoped: self.cluster_scoped.then(|| self.resource.resource.clone()),
         };
         Ok(events.into_stream().boxed())
@@ -720,6 +785,8 @@ impl<K> Clone for KubeListerWatcher<K> {
             namespace: self.namespace.clone(),
             cluster_scoped: self.cluster_scoped,
             selectors: self.selectors.clone(),
+            shard: self.shard.clone(),
+            at_least: self.at_least.clone(),
             has_labels: self.has_labels,
             tweak: self.tweak.clone(),
             managed_fields: self.managed_fields,

@@ -7,11 +7,12 @@ use futures::stream::{self, Stream, StreamExt};
 use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_reflector::{SourceError, WatchEvent};
-use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, WatchDecoder};
+use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, RawEventType, WatchDecoder};
 use kube_core::discovery::ApiResource;
 
 use crate::list_kind::Start;
 use crate::selector::LabelSelector;
+use crate::shard::Shard;
 use crate::{decode, list_kind, scope};
 
 /// About how many bytes of a watch are searched for the kind of a list.
@@ -25,6 +26,8 @@ pub(crate) struct WatchEvents<K> {
     pub(crate) objects: ObjectDecoder,
     pub(crate) ready: VecDeque<Result<WatchEvent<K>, SourceError>>,
     pub(crate) selector: Option<LabelSelector>,
+    /// The shard whose objects are delivered.
+    pub(crate) shard: Option<Shard>,
     /// The resource, if objects in namespaces are refused.
     pub(crate) cluster_scoped: Option<ApiResource>,
     /// The beginning of a body in JSON that may be a list; `None` once it is no list.
@@ -49,11 +52,12 @@ impl<K: Object + FromWire> WatchEvents<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
-        let Self { decoder, objects, ready, start, selector, cluster_scoped, .. } = self;
+        let Self { decoder, objects, ready, start, selector, shard, cluster_scoped, .. } = self;
         // Events after an error are ignored.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
-            if !ended {
+            let shard = shard.as_ref();
+            if !ended && event.as_ref().map_or(true, |event| is_in_shard(shard, event, objects)) {
                 let event = decode::event(event, objects);
                 let event = event.and_then(|event| scope::check(event, cluster_scoped.as_ref()));
                 ended = event.is_err();
@@ -98,6 +102,13 @@ impl<K: Object + FromWire> WatchEvents<K> {
             }
         }
     }
+}
+
+/// Whether an event has an object of the shard, or none.
+fn is_in_shard(shard: Option<&Shard>, event: &RawEvent<'_>, decoder: &ObjectDecoder) -> bool {
+    let has_object =
+        matches!(event.event_type, RawEventType::Added | RawEventType::Modified | RawEventType::Deleted);
+    shard.filter(|_| has_object).is_none_or(|shard| shard.admits(decoder, event.object))
 }
 
 /// Returns a report of an object that the selector does not match. The server may have ignored the selector, or may give it

@@ -34,6 +34,14 @@ impl LeaderClient {
     }
 }
 
+impl Term {
+    /// Returns a client that sends writes only while the term lasts that the function returns: see
+    /// [`Leadership::client`](crate::Leadership::client). The function is called for each write.
+    pub fn client(client: &Client, current: impl Fn() -> Arc<Self> + Send + 'static) -> Client {
+        LeaderClient::wrap(client, move || Ok(current()))
+    }
+}
+
 impl Service<Request<Body>> for LeaderClient {
     type Response = Response<Body>;
     type Error = BoxError;

@@ -256,9 +256,10 @@ impl LeaderElector {
                     let term = Term::new(
                         lease.clone(),
                         self.identity.clone(),
-                        hold,
                         self.clock.clone(),
-                        self.timing,
+                        self.timing.lease_duration,
+                        self.timing.renew_deadline,
+                        hold.since,
                     );
                     // The response may have taken long.
                     if !term.until_deadline().is_zero() {
@@ -266,7 +267,8 @@ impl LeaderElector {
                         tracing::info!(%lease, identity = %self.identity, "became leader");
                         let term = Arc::new(term);
                         *self.term.lock() = Some(term.clone());
-                        return Leadership::begin(term, holder, self.timing, self.leader.clone());
+                        let (timing, leader) = (self.timing, self.leader.clone());
+                        return Leadership::begin(term, hold.transitions, holder, timing, leader);
                     }
                 }
                 Ok(Ok(Attempt::NotHeld { holder })) => self.leader.set(holder),
@@ -291,7 +293,8 @@ impl LeaderElector {
     }
 }
 
-fn default_identity() -> String {
+/// Returns the default identity of a process: the host name, which is the name of the pod in Kubernetes, and a random UUID.
+pub fn default_identity() -> String {
     format!("{}_{}", host_name().unwrap_or_default(), Uuid::new_v4())
 }
 

@@ -24,6 +24,7 @@ use crate::timing::{ObservedLeader, Timing};
 #[must_use = "the leadership ends when this value is dropped"]
 pub struct Leadership {
     term: Arc<Term>,
+    transitions: i32,
     /// Ends the renewals.
     stop: CancellationToken,
     /// Renews the Lease, and returns its holder at the end.
@@ -35,19 +36,20 @@ pub struct Leadership {
 impl Leadership {
     pub(crate) fn begin(
         term: Arc<Term>,
+        transitions: i32,
         holder: LeaseHolder,
         timing: Timing,
         leader: ObservedLeader,
     ) -> Self {
         let stop = CancellationToken::new();
         let renewals = tokio::spawn(renew(holder, term.clone(), timing, leader.clone(), stop.clone()));
-        Self { term, stop, renewals: Some(renewals), timing, leader }
+        Self { term, transitions, stop, renewals: Some(renewals), timing, leader }
     }
 
     /// How often the Lease has changed its holder. A later leader has a greater number, unless the Lease was deleted in
     /// between, so it can serve as a fencing token for systems that are not the API server.
     pub fn transitions(&self) -> i32 {
-        self.term.transitions
+        self.transitions
     }
 
     /// Returns for how long no other process can become the leader.
@@ -155,7 +157,7 @@ async fn renew(
             return holder;
         };
         match attempt {
-            Ok(Ok(Attempt::Held(hold))) => term.renewed(hold),
+            Ok(Ok(Attempt::Held(hold))) => term.renewed(hold.since),
             Ok(Ok(Attempt::NotHeld { holder })) => {
                 leader.set(holder.clone());
                 term.end(holder.map_or(End::Removed, End::HeldBy));
@@ -186,6 +188,9 @@ impl Drop for Leadership {
 
 impl fmt::Debug for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leadership").field("term", &self.term).finish_non_exhaustive()
+        f.debug_struct("Leadership")
+            .field("term", &self.term)
+            .field("transitions", &self.transitions)
+            .finish_non_exhaustive()
     }
 }

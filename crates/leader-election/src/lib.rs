@@ -79,9 +79,10 @@ mod term;
 mod timing;
 
 pub use clock::{BootClock, Clock, TokioClock};
-pub use elector::{LeaderElector, LeaderElectorBuilder};
+pub use elector::{LeaderElector, LeaderElectorBuilder, default_identity};
 pub use error::{End, Error, NotLeader};
 pub use leadership::Leadership;
 pub use lease::{Attempt, Hold, LeaseHolder};
+pub use term::Term;
 pub use timing::Candidacy;
 pub use {k8s_openapi, kube_client};

@@ -12,16 +12,17 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 use crate::error::{End, NotLeader};
-use crate::lease::Hold;
-use crate::timing::Timing;
 
-/// The state of a leadership: until when it lasts, and why it has ended.
-pub(crate) struct Term {
+/// The time during which a process may write, since it holds a Lease: the part of a [`Leadership`](crate::Leadership) for
+/// protocols of your own that hold Leases. It has no task. The owner of the Lease calls [`Self::renewed`] and [`Self::end`].
+///
+/// A term that has ended does not begin again: create another one.
+pub struct Term {
     pub(crate) lease: Arc<str>,
     pub(crate) identity: Arc<str>,
-    pub(crate) transitions: i32,
     clock: Arc<dyn Clock>,
-    timing: Timing,
+    lease_duration: Duration,
+    renew_deadline: Duration,
     /// When the last write of the Lease was sent, in nanoseconds of the clock.
     since: AtomicU64,
     /// Until when writes without a response may take effect, in nanoseconds of the clock.
@@ -35,20 +36,25 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    pub(crate) fn new(
-        lease: Arc<str>,
-        identity: Arc<str>,
-        hold: Hold,
+    /// Begins a term. `since` is the time by this clock just before the write of the Lease was sent.
+    ///
+    /// Writes are refused when the renew deadline has passed since then. A write that is in flight is given up when the lease
+    /// duration has passed, which should be longer.
+    pub fn new(
+        lease: impl Into<Arc<str>>,
+        identity: impl Into<Arc<str>>,
         clock: Arc<dyn Clock>,
-        timing: Timing,
+        lease_duration: Duration,
+        renew_deadline: Duration,
+        since: Duration,
     ) -> Self {
         Self {
-            lease,
-            identity,
-            transitions: hold.transitions,
+            lease: lease.into(),
+            identity: identity.into(),
             clock,
-            timing,
-            since: AtomicU64::new(nanoseconds(hold.since)),
+            lease_duration,
+            renew_deadline,
+            since: AtomicU64::new(nanoseconds(since)),
             unanswered: AtomicU64::new(0),
             last_error: Mutex::new(None),
             end: OnceLock::new(),
@@ -57,13 +63,14 @@ impl Term {
         }
     }
 
-    pub(crate) fn renewed(&self, hold: Hold) {
-        self.since.store(nanoseconds(hold.since), Ordering::Release);
+    /// The Lease was renewed by a write that was sent at this time.
+    pub fn renewed(&self, since: Duration) {
+        self.since.fetch_max(nanoseconds(since), Ordering::AcqRel);
         *self.last_error.lock() = None;
     }
 
-    /// Ends the leadership. The first reason counts.
-    pub(crate) fn end(&self, end: End) {
+    /// Ends the term. The first reason counts.
+    pub fn end(&self, end: End) {
         if self.end.set(end).is_ok() {
             self.ended.cancel();
         }
@@ -108,28 +115,31 @@ impl Term {
 
     /// The time until the renew deadline; zero if it has passed.
     pub(crate) fn until_deadline(&self) -> Duration {
-        self.timing.renew_deadline.saturating_sub(self.age())
+        self.renew_deadline.saturating_sub(self.age())
     }
 
-    /// Returns for how long no other process acquires the Lease, or ends the leadership if the renew deadline has passed.
-    pub(crate) fn check(&self) -> Result<Duration, NotLeader> {
-        self.expire_after(self.timing.renew_deadline);
+    /// Returns for how long no other process acquires the Lease.
+    ///
+    /// # Errors
+    /// The term has ended. It ends here if the renew deadline has passed.
+    pub fn check(&self) -> Result<Duration, NotLeader> {
+        self.expire_after(self.renew_deadline);
         match self.end.get() {
-            None => Ok(self.timing.lease_duration.saturating_sub(self.age())),
+            None => Ok(self.lease_duration.saturating_sub(self.age())),
             Some(end) => Err(self.not_leader(end.clone())),
         }
     }
 
     /// Returns whether another process can hold the Lease now. Then the leadership has ended.
     pub(crate) fn end_if_over(&self) -> bool {
-        self.expire_after(self.timing.lease_duration)
+        self.expire_after(self.lease_duration)
             || matches!(self.end.get(), Some(End::HeldBy(_) | End::Removed))
     }
 
     /// Waits until another process can hold the Lease.
     pub(crate) async fn over(&self) {
         while !self.end_if_over() {
-            let remaining = self.timing.lease_duration.saturating_sub(self.age());
+            let remaining = self.lease_duration.saturating_sub(self.age());
             tokio::select! {
                 biased;
                 () = sleep(remaining) => {}
@@ -153,7 +163,6 @@ impl fmt::Debug for Term {
         f.debug_struct("Term")
             .field("lease", &self.lease)
             .field("identity", &self.identity)
-            .field("transitions", &self.transitions)
             .field("end", &self.end.get())
             .finish_non_exhaustive()
     }

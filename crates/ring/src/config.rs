@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::hash::{HashRange, ShardField, fnv1a64};
+use kinformer_kube::{ShardField, ShardSelector, fnv1a64};
+
 use crate::slots::Slots;
 
 /// How many ranges a process owns at most: the length of its shard selector is bounded.
@@ -45,29 +46,22 @@ impl Params {
         u16::try_from((u128::from(fnv1a64(value)) * u128::from(self.slots)) >> 64).unwrap_or_default()
     }
 
-    /// Returns the ranges of hashes of these slots, one for each range of slots.
-    pub fn hash_ranges(&self, slots: &Slots) -> impl Iterator<Item = HashRange> {
-        let (width, field) = ((1u128 << 64) / u128::from(self.slots.max(1)), self.field);
-        slots.ranges().iter().map(move |range| {
-            let start = u64::try_from(u128::from(range.start) * width).unwrap_or(u64::MAX);
-            HashRange { field, start, end: u128::from(range.end) * width }
-        })
-    }
-
-    /// Returns the value of `ListOptions.shardSelector` that selects the objects of these slots; an empty text for none.
+    /// Returns the selector of the objects in these slots, with one range for each range of slots.
     ///
     /// ```
     /// let params = kinformer_ring::Params::default();
     /// assert_eq!(
-    ///     params.selector(&"0-511".parse()?),
+    ///     params.selector(&"0-511".parse()?).to_string(),
     ///     "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')",
     /// );
     /// # Ok::<(), kinformer_ring::InvalidSlots>(())
     /// ```
     #[must_use]
-    pub fn selector(&self, slots: &Slots) -> String {
-        let ranges: Vec<String> = self.hash_ranges(slots).map(|range| range.to_string()).collect();
-        ranges.join(" || ")
+    pub fn selector(&self, slots: &Slots) -> ShardSelector {
+        let width = (1u128 << 64) / u128::from(self.slots.max(1));
+        let ranges = slots.ranges().iter();
+        let ranges = ranges.map(|range| u128::from(range.start) * width..u128::from(range.end) * width);
+        ShardSelector::new(self.field, ranges)
     }
 }
 
@@ -118,11 +112,7 @@ impl Config {
 
     pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
         let Params { slots, lease_duration, renew_deadline, .. } = self.params;
-        let is_name = |text: &str| {
-            let is_valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-            !text.is_empty() && text.len() <= 100 && text.chars().all(is_valid)
-        };
-        let problem = if !is_name(&self.identity) || !is_name(&self.incarnation) {
+        let problem = if !is_name(&self.identity, 100) || !is_name(&self.incarnation, 100) {
             "identity and incarnation must be names of a-z, 0-9, - and . of at most 100 characters"
         } else if !slots.is_power_of_two() || slots > MAX_SLOTS {
             "the number of slots must be a power of two, at most 1,024"
@@ -138,5 +128,20 @@ impl Config {
             return Ok(());
         };
         Err(InvalidConfig(problem.to_owned()))
+    }
+}
+
+fn is_name(text: &str, longest: usize) -> bool {
+    let is_valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    !text.is_empty() && text.len() <= longest && text.chars().all(is_valid)
+}
+
+/// The name of a ring is the name of a Lease, the beginning of others, and the value of a label.
+pub(crate) fn check_ring_name(name: &str) -> Result<(), InvalidConfig> {
+    match is_name(name, 63) {
+        true => Ok(()),
+        false => Err(InvalidConfig(format!(
+            "the name {name:?} must be of a-z, 0-9, - and . and at most 63 characters"
+        ))),
     }
 }

@@ -4,8 +4,11 @@
 //! A ring has 1,024 slots, equal ranges of the 64-bit FNV-1a hash that the server's shard selector uses (KEP-5866). Each
 //! process owns its weight's share to within one slot, as at most [`MAX_RANGES`] ranges.
 //!
-//! This crate is the protocol without I/O. A [`Machine`] is one process: [`Machine::step`] takes an [`Input`] and returns
-//! [`Output`]s. The program lists and watches the Leases of the ring, and sends the writes. It does not exist here yet.
+//! [`Ring::leases`] is a process on an API server: it calls the [`Shards`] of the program for the slots that it owns. Controllers use
+//! it by `Sharding` of `kinformer-controller`.
+//!
+//! The rest is the protocol without I/O. A [`Machine`] is one process: [`Machine::step`] takes an [`Input`] and returns
+//! [`Output`]s.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -70,16 +73,16 @@
 //! write. The price: if many processes release slots at the same time, their writes wait for each other. When one joins 3
 //! processes, a slot has no owner for at most 80 ms (round trips of 20 ms); with 20 processes for at most 420 ms.
 //!
-//! # What the program must do
+//! # What a program must do that runs the protocol itself
 //!
-//! Give each start its own [`Config::incarnation`]. Read the Leases in the order of their versions. Answer each write once, also if
+//! [`Ring`] does all of this. Give each start its own [`Config::incarnation`]. Read the Leases in the order of their versions. Answer each write once, also if
 //! there is no response, within less than the renew period. Compare the clock with [`Machine::valid_for`] before each write to an
 //! owned object. Use a clock that counts the time during which the computer is suspended.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod assignment;
 mod config;
-mod hash;
+mod leases;
 mod machine;
 mod member;
 mod slots;
@@ -88,7 +91,8 @@ mod view;
 
 pub use assignment::{Holder, assign};
 pub use config::{Config, InvalidConfig, MAX_RANGES, MAX_SLOTS, Params};
-pub use hash::{HashRange, ShardField, fnv1a64};
+pub use kinformer_kube::{ShardField, ShardSelector, fnv1a64};
+pub use leases::{LABEL, Ring, RingBuilder, RingMetrics, RunError, Shards};
 pub use machine::{Machine, Problem, Status};
 pub use member::{InvalidMember, MEMBER, Member, MemberId, MemberPhase, Uid};
 pub use slots::{InvalidSlots, Slots};

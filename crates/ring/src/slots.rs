@@ -32,6 +32,12 @@ impl Slots {
         self.0.is_empty()
     }
 
+    /// Returns the slots of this set that are not in the other one.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        self.iter().filter(|slot| !other.contains(*slot)).collect()
+    }
+
     /// Whether the slot is in the set.
     #[must_use]
     pub fn contains(&self, slot: u16) -> bool {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use kinformer_kube::{ShardField, fnv1a64};
+
 use crate::config::{MAX_SLOTS, Params};
-use crate::hash::{ShardField, fnv1a64};
 use crate::member::{MemberId, fields};
 use crate::slots::Slots;
 

@@ -162,6 +162,9 @@ pub enum StopReason {
     /// The table was deleted, replaced or damaged.
     #[error("the table was deleted, replaced or damaged")]
     TableLost,
+    /// The process ends, and has not handed the slots over.
+    #[error("the process ends, and has not handed the slots over")]
+    Ended,
     /// The table gives the slots to another process, although this one has not released them.
     #[error("the table gives the slots to another process")]
     TableChanged,

@@ -87,7 +87,7 @@ pub struct RawEvent<'a> {
     pub(crate) encoding: Encoding,
 }
 
-/// The key and version of an object that cannot be decoded.
+/// What identifies an object, read without decoding the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
@@ -95,6 +95,8 @@ pub struct Identity {
     pub key: Option<ObjectKey>,
     /// The resource version; unset if the object has none.
     pub resource_version: ResourceVersion,
+    /// The UID, if the object has one.
+    pub uid: Option<String>,
 }
 
 /// Reads null as an absent field, as Go does.

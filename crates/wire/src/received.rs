@@ -157,7 +157,7 @@ impl ObjectDecoder {
 }
 
 /// Returns the error for an object that cannot be decoded.
-fn undecodable(Identity { key, resource_version }: Identity, error: Error) -> DecodeError {
+fn undecodable(Identity { key, resource_version, .. }: Identity, error: Error) -> DecodeError {
     let error = DecodeError::new(error).resource_version(resource_version);
     match key {
         Some(key) if check_name(key.as_key()).is_ok() => error.key(key),

@@ -27,5 +27,6 @@ mod planes;
 mod recorder;
 mod requests;
 mod scheduler;
+mod shards;
 mod sources;
 mod web_app;

@@ -79,6 +79,8 @@ pub struct Manager {
     state: Stopping,
     elector: Arc<OnceLock<LeaderElector>>,
     rejoins: bool,
+    #[cfg(feature = "ring")]
+    pub(crate) ring: Option<kinformer_ring::Ring>,
 }
 
 impl Default for Manager {
@@ -94,6 +96,8 @@ impl Default for Manager {
             state: Stopping::default(),
             elector: Arc::default(),
             rejoins: false,
+            #[cfg(feature = "ring")]
+            ring: None,
         }
     }
 }
@@ -147,6 +151,17 @@ impl Manager {
     pub fn leader_election(self, elector: &LeaderElector) -> Self {
         _ = self.elector.set(elector.clone());
         self
+    }
+
+    /// Takes part in the ring of sharded controllers, in each replica. `/metrics` of [`serve`](Self::serve) has the slots, if
+    /// it is called after this.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateName`] if there is a ring or something else with the name `ring`.
+    #[cfg(feature = "ring")]
+    pub fn sharding(mut self, sharding: &crate::Sharding) -> Result<Self, Error> {
+        self.ring = Some(sharding.ring().clone());
+        self.add(sharding.task())
     }
 
     /// Waits for the leadership again when it was lost, and begins again with the same controllers and the same informers.

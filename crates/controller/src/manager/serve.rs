@@ -27,7 +27,7 @@ impl Manager {
     /// * `/readyz` has a check for each informer of the [factories](Self::factory) that was requested before this call, and one
     ///   that the controllers have synced. A replica that waits for the leadership is ready.
     /// * `/metrics` has the controllers, their queues, the recorders of [events](Self::events), the informers, the requests of
-    ///   clients, the election, and the process.
+    ///   clients, the election, the ring, and the process.
     /// * The page shows the controllers, their last reconciliations, and who leads.
     ///
     /// Call it after [`Self::factory`], [`Self::leader_election`] and [`Self::events`]; controllers may be added later.
@@ -52,6 +52,10 @@ impl Manager {
         }
         if let Some(elector) = self.elector.get() {
             collector.add_election(elector);
+        }
+        #[cfg(feature = "ring")]
+        if let Some(ring) = &self.ring {
+            collector.add_ring(ring);
         }
         let mut registry = Registry::default();
         registry.register_collector(Box::new(collector));

@@ -25,6 +25,7 @@ mod owners;
 mod predicates;
 mod reporter;
 mod serving;
+mod sharding;
 mod shutdown;
 mod sync;
 mod tasks;

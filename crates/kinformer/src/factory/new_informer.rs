@@ -85,7 +85,9 @@ pub(super) fn make(client: &Client, options: &Arc<Options>, target: &Target) -> 
     let make_parts: Result<MakeParts, _> = match target.scope {
         _ if is_own => Err(FixedScope::OwnInformer),
         Scope::Cluster => Err(FixedScope::ClusterScoped),
-        Scope::Namespaced => Ok(Box::new(move |scope| make_source.of_scope(scope))),
+        Scope::Namespaced => {
+            Ok(Box::new(move |scope, before, next| make_source.of_scope(scope, before, next)))
+        }
     };
     let changes = Changes { has_transform, dropped_fields };
     let selected = ChangingScope::new(parts, make_parts);

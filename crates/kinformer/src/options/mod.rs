@@ -180,14 +180,20 @@ impl Options {
         let changed =
             self.scope.lock().clone().filter(|_| is_namespaced && self.own_informer(resource).is_none());
         if let Some(scope) = changed {
-            return self.parts_of(resource, &scope);
+            return self.parts_of(resource, &scope, &[], &mut 1);
         }
         self.tweaked(self.own_selections(resource).parts(&self.selections, is_namespaced))
     }
 
     /// Returns the parts of an informer in this scope.
-    pub(crate) fn parts_of(&self, resource: &ApiResource, scope: &crate::scope::Scope) -> Vec<Selected> {
-        self.tweaked(self.own_selections(resource).parts_within(&self.selections, scope))
+    pub(crate) fn parts_of(
+        &self,
+        resource: &ApiResource,
+        scope: &crate::scope::Scope,
+        before: &[Selected],
+        next: &mut u32,
+    ) -> Vec<Selected> {
+        self.tweaked(self.own_selections(resource).parts_within(&self.selections, scope, before, next))
     }
 
     fn own_selections(&self, resource: &ApiResource) -> Selections {

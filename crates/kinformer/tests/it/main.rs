@@ -30,6 +30,7 @@ mod reentrant;
 mod scope;
 mod selectors;
 mod selectors_of_a_server;
+mod shards;
 mod starts;
 mod views;
 mod waits;

@@ -29,6 +29,7 @@ mod requests;
 #[cfg(feature = "rustls-tls")]
 mod server_certificates;
 #[cfg(feature = "rustls-tls")]
+mod shards;
 mod tls;
 #[cfg(feature = "rustls-tls")]
 mod unprocessed;

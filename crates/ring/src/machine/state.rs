@@ -110,6 +110,12 @@ impl Machine {
         })
     }
 
+    /// Sets the incarnation, before the first step.
+    pub(crate) fn with_incarnation(mut self, incarnation: Arc<str>) -> Self {
+        self.config.incarnation = incarnation;
+        self
+    }
+
     /// Lets time pass.
     pub(super) fn advance(&mut self, elapsed: Duration) {
         let older = |age: &mut Duration| *age = age.saturating_add(elapsed);

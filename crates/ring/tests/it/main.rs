@@ -11,6 +11,7 @@
 mod assignment;
 mod edits;
 mod formats;
+mod leases;
 mod model;
 mod server;
 mod simulation;

@@ -1,4 +1,4 @@
-//! The key and the resource version of an object that cannot be decoded.
+//! What identifies an object, read without decoding the rest.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::Identity;
 use crate::codec::AnyCodec;
 use crate::decode::Within;
 
-/// Reads the key and the resource version from an object's JSON and ignores all other fields.
+/// Reads the key, the resource version and the UID from an object's JSON and ignores all other fields.
 ///
 /// Returns an empty identity if they cannot be read.
 pub(super) fn identify(codec: &AnyCodec, json: &[u8]) -> Identity {
@@ -22,6 +22,7 @@ pub(super) fn identify(codec: &AnyCodec, json: &[u8]) -> Identity {
     Identity {
         key: metadata.name.and_then(|name| ObjectKey::new(&namespace, &name).ok()),
         resource_version: metadata.resource_version.unwrap_or_default().into(),
+        uid: metadata.uid,
     }
 }
 
@@ -30,6 +31,7 @@ struct Meta {
     namespace: Option<String>,
     name: Option<String>,
     resource_version: Option<String>,
+    uid: Option<String>,
 }
 
 // Of duplicate names the last one is used, as everywhere else.
@@ -50,6 +52,7 @@ impl<'de> Deserialize<'de> for Meta {
                     match name.as_str() {
                         "namespace" => found.namespace = map.next_value()?,
                         "name" => found.name = map.next_value()?,
+                        "uid" => found.uid = map.next_value()?,
                         "resourceVersion" => found.resource_version = map.next_value()?,
                         _ => _ = map.next_value::<IgnoredAny>()?,
                     }

@@ -136,7 +136,11 @@ impl Codec for Protobuf {
     fn identify(message: &[u8]) -> Identity {
         let Some(metadata) = reader::find_only(message, 1) else { return Identity::default() };
         let text = |number| reader::find_only(metadata, number).map(reader::text).unwrap_or_default();
-        Identity { key: ObjectKey::new(&text(3), &text(1)).ok(), resource_version: (&*text(6)).into() }
+        Identity {
+            key: ObjectKey::new(&text(3), &text(1)).ok(),
+            resource_version: (&*text(6)).into(),
+            uid: reader::find_only(metadata, 5).map(|uid| reader::text(uid).into_owned()),
+        }
     }
 
     /// Go writes equal messages as equal bytes.

@@ -7,7 +7,6 @@ mod codes;
 mod network;
 mod times;
 
-#[cfg(feature = "cel")]
 pub(crate) use times::go_duration;
 #[cfg(feature = "cel")]
 pub(super) use times::nanoseconds;

@@ -1,0 +1,485 @@
+//! Controllers whose objects are shared out among processes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use kinformer::{Event, Informer, ObjectKey, Scope, ShardField};
+use kinformer_ring::{ListFrom, Ring, RunError, Shards, Slots, StopReason};
+use kinformer_workqueue::{Add, LOW_PRIORITY};
+use kube_client::Client;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::action::{Action, ReconcileError};
+use crate::manager::Task;
+use crate::reason::Reason;
+use crate::trigger::{Queue, Trigger};
+use crate::worker::Reconcile;
+
+/// Shares the objects of controllers out among processes, by a [`Ring`].
+///
+/// Each process reconciles the objects whose hash is in a slot that it owns, and no others. The informer of the reconciled kind
+/// holds only these objects; with [`ShardField::Namespace`], so do those of all other namespaced kinds of the triggers. With
+/// [`ShardField::Uid`] the other informers hold the objects of all processes, because an object and the objects that it owns
+/// have different UIDs.
+///
+/// * A slot that moves to another process: no key of it is reconciled any more, running reconciliations are finished, and the
+///   other process begins after that, with a list that is not older.
+/// * A slot that is lost, since the Lease was not renewed: running reconciliations are dropped at their await points, with the error
+///   [`ShardLost`] in the metrics and the log. Writes of [`Self::client`] are refused.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer_controller::kinformer_ring::Ring;
+/// use kinformer_controller::{Action, Controller, Manager, Sharding};
+///
+/// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let sharding = Sharding::new(Ring::leases(client.clone(), "default", "my-controller").build()?);
+/// let factory = kinformer::SharedInformerFactory::new(client.clone());
+/// let writer = sharding.client(&client); // its writes are refused when the Lease is not renewed
+/// let pods = Controller::of(&factory).reconciles::<Pod>().sharded(&sharding).build(move |request| {
+///     let _writer = writer.clone();
+///     async move {
+///         println!("{} is reconciled by this process", *request);
+///         Ok(Action::none())
+///     }
+/// });
+/// Manager::new().add(pods)?.sharding(&sharding)?.run_until_signal().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Sharding(Arc<Inner>);
+
+struct Inner {
+    ring: Ring,
+    state: Mutex<State>,
+    /// Notified when a reconciliation has ended.
+    ended: Notify,
+    /// Notified when slots were lost, so that the informers hold more than the slots.
+    lost: Notify,
+    controllers: Mutex<Vec<Member>>,
+    /// Locked while informers change their scope: the slots that they hold.
+    held: tokio::sync::Mutex<Slots>,
+}
+
+/// A controller whose objects are shared out.
+#[derive(Clone)]
+struct Member {
+    queue: Queue<ObjectKey>,
+    reconciled: Informer<()>,
+    /// The informers that hold only objects of the slots.
+    informers: Vec<Informer<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The slots whose objects are being listed, each with the number of the list.
+    listing: BTreeMap<u16, u64>,
+    /// Those whose keys are reconciled.
+    acting: Slots,
+    /// Those whose running reconciliations are finished.
+    leaving: Slots,
+    /// The slots of objects that were deleted, until they have been reconciled: they are not in the store any more. Without
+    /// namespaces only, since a key has no UID.
+    deleted: HashMap<ObjectKey, u16>,
+    running: BTreeMap<u64, Running>,
+    next: u64,
+}
+
+/// A reconciliation that runs.
+struct Running {
+    slot: u16,
+    lost: CancellationToken,
+}
+
+/// The process does not own the object of a reconciliation any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the reconciliation was dropped: this process does not own the object any more")]
+#[non_exhaustive]
+pub struct ShardLost;
+
+impl Sharding {
+    /// Creates it for this process of a ring.
+    #[must_use]
+    pub fn new(ring: Ring) -> Self {
+        Self(Arc::new(Inner {
+            ring,
+            state: Mutex::default(),
+            ended: Notify::new(),
+            lost: Notify::new(),
+            controllers: Mutex::default(),
+            held: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// The process of the ring.
+    #[must_use]
+    pub fn ring(&self) -> &Ring {
+        &self.0.ring
+    }
+
+    /// As [`Ring::client`]: for the writes of reconciliations.
+    pub fn client(&self, client: &Client) -> Client {
+        self.0.ring.client(client)
+    }
+
+    /// Returns the task that takes part in the ring.
+    pub(crate) fn task(&self) -> Task {
+        let sharding = self.clone();
+        let run = move |stop| {
+            let sharding = sharding.clone();
+            async move { sharding.run(stop).await }
+        };
+        Task::new("ring", run).need_leader_election(false).grace(self.0.ring.leave_timeout() * 2)
+    }
+
+    /// Takes part in the ring until the token is cancelled, and hands the slots over.
+    ///
+    /// # Cancel safety
+    /// As [`Ring::run`]. The controllers reconcile nothing any more.
+    ///
+    /// # Errors
+    /// [`ShardingError::Ring`] as [`Ring::run`]. [`ShardingError::Scope`] if an informer cannot hold a shard: its resource is
+    /// cluster-scoped, or it has sources of the program.
+    pub async fn run(&self, stop: CancellationToken) -> Result<(), ShardingError> {
+        let inner = &self.0;
+        inner.hold(&mut *inner.held.lock().await, Slots::default(), ListFrom::Latest).await?;
+        let work = Work(inner.clone());
+        let ended = inner.ring.run(work, stop);
+        tokio::select! {
+            biased;
+            ended = ended => {
+                *inner.state.lock() = State::default();
+                Ok(ended?)
+            }
+            error = inner.narrow_after_losses() => Err(error),
+        }
+    }
+
+    /// Returns a trigger by the deletions of objects of this process, whose keys have no UID any more.
+    pub(crate) fn deletions(&self, reconciled: &Informer<()>) -> Trigger<ObjectKey> {
+        let inner = Arc::downgrade(&self.0);
+        Trigger::on(reconciled).map_events(move |event, keys| {
+            if let (Event::Deleted(_), Some(object), Some(inner)) = (event, event.object(), inner.upgrade()) {
+                let key: ObjectKey = object.key().try_into()?;
+                if inner.note_deleted(&key, object.uid().unwrap_or_default()) {
+                    keys.push(key);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds a controller, and returns its function with the check of each key.
+    pub(crate) fn add(
+        &self,
+        queue: &Queue<ObjectKey>,
+        reconciled: &Informer<()>,
+        others: impl Iterator<Item = Informer<()>>,
+        reconcile: Box<Reconcile<ObjectKey>>,
+    ) -> Box<Reconcile<ObjectKey>> {
+        let is_by_namespace = self.0.ring.params().field == ShardField::Namespace;
+        let others = others.filter(|informer| is_by_namespace && informer.selection().is_namespaced());
+        let informers = std::iter::once(reconciled.clone()).chain(others).collect();
+        let member = Member { queue: queue.clone(), reconciled: reconciled.clone(), informers };
+        let (inner, admitted) = (Arc::downgrade(&self.0), member.reconciled.clone());
+        queue.admit(move |key| inner.upgrade().is_some_and(|inner| inner.admits(key, &admitted)));
+        self.0.controllers.lock().push(member);
+        self.0.lost.notify_one(); // one that is added later
+        let (inner, reconciled) = (self.0.clone(), reconciled.clone());
+        Box::new(move |request| match inner.begin(&request.key, &reconciled) {
+            Some(running) => until_lost(running, request.key.clone(), reconcile(request)).boxed(),
+            // The slot has left since the key was taken from the queue.
+            None => std::future::ready(Ok(Action::none())).boxed(),
+        })
+    }
+}
+
+/// Runs a reconciliation until it ends or its slot is lost.
+async fn until_lost(
+    running: OnEnd,
+    key: ObjectKey,
+    reconciliation: BoxFuture<'static, Result<Action, ReconcileError>>,
+) -> Result<Action, ReconcileError> {
+    let result = tokio::select! {
+        biased;
+        () = running.lost.cancelled() => Err(ReconcileError::permanent(ShardLost)),
+        result = reconciliation => result,
+    };
+    if matches!(result, Ok(Action { requeue_after: None, .. }))
+        && let Some(inner) = running.inner.upgrade()
+    {
+        inner.state.lock().deleted.remove(&key);
+    }
+    result
+}
+
+/// Removes a reconciliation when it has ended, also if its future is dropped.
+struct OnEnd {
+    inner: Weak<Inner>,
+    number: u64,
+    lost: CancellationToken,
+}
+
+impl Drop for OnEnd {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.state.lock().running.remove(&self.number);
+            inner.ended.notify_waiters();
+        }
+    }
+}
+
+impl Inner {
+    /// The slot of the object with a key; `None` if it is neither stored nor was deleted here, so it is that of another process.
+    fn slot_of(&self, key: &ObjectKey, reconciled: &Informer<()>) -> Option<u16> {
+        let params = self.ring.params();
+        let stored = match params.field {
+            ShardField::Namespace => Some(params.slot_of(key.namespace().unwrap_or_default())),
+            ShardField::Uid => {
+                let object = reconciled.lister().get_opt(key.as_key()).ok().flatten();
+                object.and_then(|object| object.object().uid().map(|uid| params.slot_of(uid)))
+            }
+        };
+        stored.or_else(|| self.state.lock().deleted.get(key).copied())
+    }
+
+    fn admits(&self, key: &ObjectKey, reconciled: &Informer<()>) -> bool {
+        self.slot_of(key, reconciled).is_some_and(|slot| self.state.lock().acting.contains(slot))
+    }
+
+    /// Notes an object that was deleted, and returns whether it is to be reconciled here.
+    fn note_deleted(&self, key: &ObjectKey, uid: &str) -> bool {
+        let slot = self.ring.params().slot_of(uid);
+        let mut state = self.state.lock();
+        let is_acting = state.acting.contains(slot);
+        if is_acting {
+            state.deleted.insert(key.clone(), slot);
+        }
+        is_acting
+    }
+
+    /// Begins a reconciliation, unless the process does not own the object.
+    fn begin(self: &Arc<Self>, key: &ObjectKey, reconciled: &Informer<()>) -> Option<OnEnd> {
+        let slot = self.slot_of(key, reconciled)?;
+        // The clock is read here: the process may have been suspended.
+        self.ring.check().ok()?;
+        let mut state = self.state.lock();
+        if !state.acting.contains(slot) {
+            return None;
+        }
+        let (number, lost) = (state.next, CancellationToken::new());
+        state.next += 1;
+        state.running.insert(number, Running { slot, lost: lost.clone() });
+        Some(OnEnd { inner: Arc::downgrade(self), number, lost })
+    }
+
+    fn members(&self) -> Vec<Member> {
+        self.controllers.lock().clone()
+    }
+
+    /// Makes the informers hold the objects of these slots.
+    ///
+    /// If it is dropped, they may hold more than that; `held` has these slots too.
+    async fn hold(&self, held: &mut Slots, slots: Slots, list: ListFrom) -> Result<(), ShardingError> {
+        *held = union(held, &slots);
+        let scope = Scope::shard(self.ring.params().selector(&slots));
+        let scope = match list {
+            ListFrom::AtLeast(version) => scope.at_least(version),
+            ListFrom::Latest => scope,
+        };
+        let members = self.members();
+        let informers = members.iter().flat_map(|member| &member.informers);
+        let changes = informers.map(|informer| informer.set_scope(&scope));
+        for changed in join_all(changes).await {
+            changed.map_err(ShardingError::Scope)?;
+        }
+        *held = slots;
+        Ok(())
+    }
+
+    /// Lists the objects of slots that are new, and reconciles them. Returns the version of the list.
+    async fn own(&self, slots: Slots, list: ListFrom, call: u64) -> Result<u64, ShardingError> {
+        let mut held = self.held.lock().await;
+        if slots.iter().any(|slot| held.contains(slot)) {
+            // They were lost since, so they are as old as that.
+            let others = held.without(&slots);
+            self.hold(&mut held, others, list).await?;
+        }
+        let all = union(&held, &self.state.lock().listing_of(call));
+        self.hold(&mut held, all, list).await?;
+        drop(held);
+        let members = self.members();
+        for informer in members.iter().flat_map(|member| &member.informers) {
+            informer.wait_for_scope().await.map_err(ShardingError::Scope)?;
+        }
+        let begun = self.state.lock().listed(call);
+        members.iter().for_each(|member| self.enqueue(member, &begun));
+        Ok(match list {
+            ListFrom::AtLeast(version) => version,
+            ListFrom::Latest => 0,
+        })
+    }
+
+    /// Enqueues the keys of all objects of slots.
+    fn enqueue(&self, member: &Member, slots: &Slots) {
+        let Ok(objects) = member.reconciled.snapshot() else { return };
+        let add = Add::new().marks(Reason::Listed.mark()).priority(LOW_PRIORITY);
+        let params = self.ring.params();
+        for object in objects.iter() {
+            let value = match params.field {
+                ShardField::Uid => object.uid().unwrap_or_default(),
+                ShardField::Namespace => object.namespace().unwrap_or_default(),
+            };
+            if slots.contains(params.slot_of(value))
+                && let Ok(key) = object.key().try_into()
+            {
+                member.queue.add_with(key, add);
+            }
+        }
+    }
+
+    /// Waits for the reconciliations of slots that leave, and drops their objects.
+    async fn release(&self, slots: Slots) -> Result<(), ShardingError> {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if !self.state.lock().running.values().any(|running| slots.contains(running.slot)) {
+                break;
+            }
+            ended.await;
+        }
+        let mut held = self.held.lock().await;
+        let others = held.without(&slots);
+        self.hold(&mut held, others, ListFrom::Latest).await?;
+        let mut state = self.state.lock();
+        state.leaving = state.leaving.without(&slots);
+        Ok(())
+    }
+
+    /// Drops the objects of slots that were lost. Ends only with an error.
+    async fn narrow_after_losses(&self) -> ShardingError {
+        loop {
+            self.lost.notified().await;
+            let mut held = self.held.lock().await;
+            let owned = self.state.lock().held();
+            let left = held.iter().filter(|slot| owned.contains(*slot)).collect();
+            if let Err(error) = self.hold(&mut held, left, ListFrom::Latest).await {
+                return error;
+            }
+        }
+    }
+}
+
+impl State {
+    fn held(&self) -> Slots {
+        let listing = self.listing.keys().copied();
+        listing.chain(self.acting.iter()).chain(self.leaving.iter()).collect()
+    }
+
+    /// The slots of a list that have not left since it began.
+    fn listing_of(&self, call: u64) -> Slots {
+        self.listing.iter().filter(|(_, of)| **of == call).map(|(slot, _)| *slot).collect()
+    }
+
+    /// A list has ended: its slots are reconciled, but those that have left since it began.
+    fn listed(&mut self, call: u64) -> Slots {
+        let begun = self.listing_of(call);
+        self.acting = union(&self.acting, &begun);
+        self.listing.retain(|_, of| *of != call);
+        begun
+    }
+
+    fn lose(&mut self, slots: &Slots) {
+        self.listing.retain(|slot, _| !slots.contains(*slot));
+        self.acting = self.acting.without(slots);
+        self.leaving = self.leaving.without(slots);
+        self.deleted.retain(|_, slot| !slots.contains(*slot));
+    }
+}
+
+fn union(a: &Slots, b: &Slots) -> Slots {
+    a.iter().chain(b.iter()).collect()
+}
+
+/// The work of this process on its slots.
+struct Work(Arc<Inner>);
+
+impl Shards for Work {
+    fn own(&self, slots: Slots, list: ListFrom) -> impl Future<Output = u64> + Send + 'static {
+        let call = {
+            let mut state = self.0.state.lock();
+            let call = state.next;
+            state.next += 1;
+            state.listing.extend(slots.iter().map(|slot| (slot, call)));
+            call
+        };
+        let inner = self.0.clone();
+        async move {
+            match inner.own(slots, list, call).await {
+                Ok(version) => version,
+                Err(error) => never(&error).await,
+            }
+        }
+    }
+
+    fn release(&self, slots: Slots) -> impl Future<Output = Option<u64>> + Send + 'static {
+        {
+            let mut state = self.0.state.lock();
+            let leaving: Slots = state.acting.iter().filter(|slot| slots.contains(*slot)).collect();
+            state.lose(&slots);
+            state.leaving = union(&state.leaving, &leaving);
+        }
+        let inner = self.0.clone();
+        async move {
+            match inner.release(slots).await {
+                Ok(()) => None,
+                Err(error) => never(&error).await,
+            }
+        }
+    }
+
+    fn stop(&self, slots: Slots, _: StopReason) {
+        let mut state = self.0.state.lock();
+        state.lose(&slots);
+        let lost: Vec<CancellationToken> = state
+            .running
+            .values()
+            .filter(|running| slots.contains(running.slot))
+            .map(|running| running.lost.clone())
+            .collect();
+        drop(state);
+        lost.iter().for_each(CancellationToken::cancel);
+        self.0.lost.notify_one();
+    }
+}
+
+/// An informer has stopped, so its controller ends with an error. Until the process ends, its slots stay without work.
+async fn never<T>(error: &ShardingError) -> T {
+    tracing::error!(%error, "slots cannot be listed or released");
+    std::future::pending().await
+}
+
+/// The end of [`Sharding::run`] with an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardingError {
+    /// The ring.
+    #[error(transparent)]
+    Ring(#[from] RunError),
+    /// An informer cannot hold a shard, or has stopped.
+    #[error(transparent)]
+    Scope(kinformer::Error),
+}
+
+impl fmt::Debug for Sharding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sharding").field("ring", &self.0.ring).finish_non_exhaustive()
+    }
+}
