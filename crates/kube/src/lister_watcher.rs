@@ -42,6 +42,7 @@ const IDLE: Duration = Duration::from_secs(30);
 ///
 /// Clones share the client. Follows client-go 0.37 (`ListWatch`), except that an object that cannot be decoded ends
 /// neither the list nor the watch.
+#[doc(alias = "ListWatch")]
 pub struct KubeListerWatcher<K> {
     client: Client,
     resource: Target,
@@ -83,6 +84,7 @@ struct Target {
 
 impl<K: Resource<DynamicType = ()>> KubeListerWatcher<K> {
     /// Creates a lister-watcher of all objects of a type with a static kind.
+    #[doc(alias = "NewListWatchFromClient")]
     pub fn new(client: Client) -> Self {
         Self::of(client, ApiResource::erase::<K>(&()), K::metadata_api(), false)
     }
@@ -414,6 +416,7 @@ impl<K> KubeListerWatcher<K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "NewFilteredListWatchFromClient")]
     #[must_use]
     pub fn tweak(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.tweak = Some(Arc::new(tweak));
@@ -429,6 +432,7 @@ impl<K> KubeListerWatcher<K> {
     }
 
     /// Shares the record of the server's support for watch-lists with other sources of the same server.
+    #[doc(alias = "ToListWatcherWithWatchListSemantics")]
     #[must_use]
     pub fn watch_list_support(mut self, support: WatchListSupport) -> Self {
         self.support = support;
