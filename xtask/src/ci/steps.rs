@@ -9,8 +9,8 @@ use super::step::Group::{Full, Gate};
 use super::step::{Done, Extent, Step};
 use crate::semver::Baseline;
 use crate::{
-    book, browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, packages,
-    release, semver, simulate, tidy,
+    book, browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, names,
+    packages, release, semver, simulate, tidy,
 };
 
 const README: &str = "README.md";
@@ -27,7 +27,7 @@ const NIGHTLY: &str = "nightly";
 const FACADE: &str = "kinformer";
 
 /// All steps. Within a group, fast steps and steps that often fail come first.
-pub(super) const STEPS: [Step; 28] = [
+pub(super) const STEPS: [Step; 29] = [
     Step { name: "fmt", group: Gate, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", group: Gate, run: |_| tidy::run().map(passed) },
     Step { name: "contract", group: Gate, run: |_| contract::quietly().map(passed) },
@@ -44,6 +44,7 @@ pub(super) const STEPS: [Step; 28] = [
     Step { name: "documentation", group: Full, run: |_| documentation() },
     Step { name: "documentation of each library alone", group: Full, run: each_documented },
     Step { name: "documentation as on docs.rs", group: Full, run: documented_by_nightly },
+    Step { name: "names in the documentation", group: Full, run: |_| names_are_found() },
     Step { name: "the book", group: Full, run: |_| the_book() },
     Step { name: "model checking", group: Full, run: model_checking },
     // Unoptimized, because that shares the dependencies with the tests.
@@ -164,6 +165,21 @@ fn document(package: &Package) -> Vec<String> {
         ["doc", "--quiet", "--no-deps", "--package", &package.name].map(str::to_owned).to_vec();
     arguments.extend(docs_rs(&package.metadata));
     arguments
+}
+
+/// Documents all published libraries, and asks the search of rustdoc for the names of other projects. The dependencies are shared
+/// with the comparison of the public API.
+fn names_are_found() -> Result<Done, String> {
+    run_unless(browser::missing_node(), || {
+        let mut arguments = vec!["doc".to_owned(), "--no-deps".to_owned(), "--all-features".to_owned()];
+        for package in semver::libraries()? {
+            arguments.extend(["--package".to_owned(), package.name.to_string()]);
+        }
+        let target = files::root().join(semver::BUILD);
+        let folder = target.display().to_string();
+        cargo_with(&words(&arguments), &[("CARGO_TARGET_DIR", &folder), KUBERNETES])?;
+        contract::fail(names::search::problems(&target.join("doc"))?)
+    })
 }
 
 fn words(arguments: &[String]) -> Vec<&str> {

@@ -43,7 +43,7 @@ impl Api {
     }
 
     /// The public items that a path may name. A path of another crate's item is followed to its definition.
-    fn items(&self, path: &str) -> Vec<&Item> {
+    pub(super) fn items(&self, path: &str) -> Vec<&Item> {
         let segments: Vec<&str> = path.split("::").collect();
         let Some((root, mut rest)) = segments.split_first() else { return Vec::new() };
         let Some(mut module) = self.0.get(*root) else { return Vec::new() };

@@ -5,6 +5,7 @@
 
 mod api;
 pub(crate) mod crates;
+pub(crate) mod search;
 mod table;
 
 use api::Api;

@@ -40,7 +40,7 @@ pub(super) struct Section {
 
 pub(super) struct Row {
     pub(super) line: usize,
-    name: String,
+    pub(super) name: String,
     /// Paths of public items; none if there is no counterpart.
     pub(super) ours: Vec<String>,
     note: String,
@@ -51,7 +51,7 @@ impl Table {
         Self::parse(&files::read(UPSTREAM)?, &files::read(OURS)?)
     }
 
-    fn parse(upstream: &str, ours: &str) -> Result<Self, String> {
+    pub(super) fn parse(upstream: &str, ours: &str) -> Result<Self, String> {
         let mut table = Self { upstream: BTreeMap::new(), sections: Vec::new() };
         for line in upstream.lines().filter(|line| !line.starts_with('#')) {
             if let [package, _, name] = line.split('\t').collect::<Vec<_>>()[..] {
