@@ -87,12 +87,9 @@ fn same(alias: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn problems(row: &str) -> Vec<String> {
-        Api::read().unwrap().problems(&Row::parse(7, row).unwrap())
-    }
-
     #[test]
     fn items_are_found_by_their_paths() {
+        let api = Api::read().unwrap();
         for path in [
             "kinformer_core::Delta::Added",
             "kinformer::generic::Delta",
@@ -101,18 +98,21 @@ mod tests {
             "kinformer_controller::finalizer::remove",
             "kinformer_workqueue::Bucket::per_second",
         ] {
-            assert_eq!(problems(&format!("Name | {path} |")), [""; 0], "{path}");
+            assert!(!api.items(path).is_empty(), "{path}");
         }
         for path in
             ["kinformer::Gone", "kinformer_gone::Delta", "kinformer::Informer::gone", "std::mem::swap"]
         {
+            let row = Row::parse(7, &format!("Name | {path} |")).unwrap();
             let problem = format!("docs/names/ours.txt:7: there is no {path}; correct it");
-            assert_eq!(problems(&format!("Name | {path} |")), [problem]);
+            assert_eq!(api.problems(&row), [problem]);
         }
     }
 
     #[test]
     fn a_counterpart_has_the_name_as_an_alias() {
+        let api = Api::read().unwrap();
+        let problems = |row: &str| api.problems(&Row::parse(7, row).unwrap());
         assert_eq!(problems("RequeueAfter | kinformer_controller::Action::requeue_after |"), [""; 0]);
         assert_eq!(problems("AddEventHandler | kinformer::Informer::handler |"), [""; 0]);
         assert_eq!(
