@@ -18,9 +18,6 @@ const ACCEPTED: &str = "6c3c6242495d4b7bee226ef78f07d01727d8ac3e";
 /// The folder of a work tree of the revision, the builds, and the documentation that is compared.
 const FOLDER: &str = "target/semver";
 
-/// The target folder of the documentation.
-pub(crate) const BUILD: &str = "target/semver/build";
-
 /// How the tool makes the documentation that it compares.
 const JSON: &str = "-Zunstable-options --output-format=json --document-private-items --document-hidden-items --cap-lints=allow";
 
@@ -109,7 +106,7 @@ fn removed_features<'a>(before: &'a Package, now: &'a Package) -> impl Iterator<
 fn document(tree: &Path, packages: &[&str], side: &str, env: &[(&str, &str)]) -> Result<PathBuf, String> {
     let folder = files::empty_folder(&format!("{FOLDER}/{side}"))?;
     // Both sides share the dependencies.
-    let build = files::root().join(BUILD);
+    let build = files::root().join(FOLDER).join("build");
     let mut command = files::command("cargo");
     command.current_dir(tree).args(["doc", "--quiet", "--no-deps", "--all-features"]);
     packages.iter().for_each(|package| _ = command.args(["--package", package]));

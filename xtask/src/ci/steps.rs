@@ -23,6 +23,9 @@ const OLDEST_KUBERNETES: &str = "1.33";
 /// The compiler of docs.rs, and of options of cargo that are not stable.
 const NIGHTLY: &str = "nightly";
 
+/// The target folder of the documentation as on docs.rs.
+const DOCS_RS: &str = "target/docs-rs";
+
 /// The library whose public items depend on the Kubernetes version.
 const FACADE: &str = "kinformer";
 
@@ -149,7 +152,7 @@ fn each_documented(extent: Extent) -> Result<Done, String> {
 /// features.
 fn documented_by_nightly(extent: Extent) -> Result<Done, String> {
     let Some(nightly) = toolchain(NIGHTLY) else { return Ok(no_nightly()) };
-    let target = files::root().join("target/docs-rs").display().to_string();
+    let target = files::root().join(DOCS_RS).display().to_string();
     let env = [("RUSTDOCFLAGS", "--cfg docsrs -D warnings"), ("CARGO_TARGET_DIR", target.as_str())];
     let with_features = packages::published()?.into_iter().filter(|package| !package.features.is_empty());
     for package in extent.of(with_features, PARTS) {
@@ -167,17 +170,19 @@ fn document(package: &Package) -> Vec<String> {
     arguments
 }
 
-/// Documents all published libraries, and asks the search of rustdoc for the names of other projects. The dependencies are shared
-/// with the comparison of the public API.
+/// Documents all published libraries, and asks the search of rustdoc for the names of other projects. The stable rustdoc 1.95 loses
+/// the aliases of items that another module exports; the one of docs.rs does not.
 fn names_are_found() -> Result<Done, String> {
+    let Some(nightly) = toolchain(NIGHTLY) else { return Ok(no_nightly()) };
     run_unless(browser::missing_node(), || {
-        let mut arguments = vec!["doc".to_owned(), "--no-deps".to_owned(), "--all-features".to_owned()];
+        let mut arguments =
+            ["run", &nightly, "cargo", "doc", "--no-deps", "--all-features"].map(str::to_owned).to_vec();
         for package in semver::libraries()? {
             arguments.extend(["--package".to_owned(), package.name.to_string()]);
         }
-        let target = files::root().join(semver::BUILD);
+        let target = files::root().join(DOCS_RS);
         let folder = target.display().to_string();
-        cargo_with(&words(&arguments), &[("CARGO_TARGET_DIR", &folder), KUBERNETES])?;
+        command("rustup", &words(&arguments), &[("CARGO_TARGET_DIR", &folder), KUBERNETES])?;
         contract::fail(names::search::problems(&target.join("doc"))?)
     })
 }

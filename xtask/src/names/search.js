@@ -1,9 +1,8 @@
-// Asks the search of a folder of rustdoc: prints each query with the names of its first results, separated by tabs.
+// Asks the search of a folder of rustdoc: prints each query with the names of its results, separated by tabs.
 const fs = require("node:fs");
 const path = require("node:path");
 
 const [folder, ...queries] = process.argv.slice(1);
-const FIRST = 30;
 
 function script(start) {
   const files = path.join(folder, "static.files");
@@ -30,9 +29,6 @@ async function main() {
     const found = [];
     for await (const { item, parent } of (await docSearch.execQuery(DocSearch.parseQuery(query), null, null)).others) {
       found.push(parent ? `${parent.name}::${item.name}` : item.name);
-      if (found.length === FIRST) {
-        break;
-      }
     }
     console.log([query, ...found].join("\t"));
   }

@@ -20,7 +20,7 @@ pub(crate) fn problems(documentation: &Path) -> Result<Vec<String>, String> {
     Ok(not_found(&table, &api, &files::output("node", &arguments)?))
 }
 
-/// Compares the answers, each a line with the name and the first results.
+/// Compares the answers, each a line with the name and the results.
 fn not_found(table: &Table, api: &Api, answers: &str) -> Vec<String> {
     let answers: BTreeMap<&str, BTreeSet<&str>> = answers
         .lines()
