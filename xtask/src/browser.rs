@@ -51,12 +51,18 @@ pub(crate) fn suite() -> Result<(), String> {
     run(&Args { filter: None, screenshots: false })
 }
 
-/// Returns the missing requirement of this machine, if there is one.
-pub(crate) fn missing() -> Option<String> {
+/// Returns a message if there is no Node.js, or an old one.
+pub(crate) fn missing_node() -> Option<String> {
     let node = Command::new("node").arg("--version").stderr(Stdio::null()).output();
     let version = node.ok().and_then(|output| String::from_utf8(output.stdout).ok());
-    if version.as_deref().and_then(major).is_none_or(|major| major < NODE) {
-        return Some(format!("node {NODE} or newer is not installed: https://nodejs.org"));
+    let is_old = version.as_deref().and_then(major).is_none_or(|major| major < NODE);
+    is_old.then(|| format!("node {NODE} or newer is not installed: https://nodejs.org"))
+}
+
+/// Returns the missing requirement of this machine, if there is one.
+pub(crate) fn missing() -> Option<String> {
+    if let Some(missing) = missing_node() {
+        return Some(missing);
     }
     if browser().is_none() {
         return Some(format!(

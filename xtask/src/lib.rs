@@ -31,6 +31,7 @@ pages! {
     kubeconfigs: "docs/kubeconfigs.md",
     kube_rs: "docs/coming-from-kube-rs.md",
     life_of_an_event: "docs/life-of-an-event.md",
+    names: "docs/names.md",
     observability: "docs/observability.md",
     performance: "docs/performance.md",
     permissions: "docs/permissions.md",

@@ -17,6 +17,7 @@ mod kinds;
 mod links;
 mod map;
 mod minimal_versions;
+mod names;
 mod packages;
 mod pictures;
 mod release;

@@ -85,6 +85,7 @@ impl ApiServer {
 
 impl Builder {
     /// Sets the loopback address to listen on. Default: `127.0.0.1` and any free port.
+    #[doc(alias = "ListenAddr")]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self.beyond_loopback = false;
@@ -157,6 +158,7 @@ impl Builder {
     }
 
     /// Serves HTTPS with a self-signed certificate, generated at start. Default: plain HTTP.
+    #[doc(alias = "SecureServing")]
     #[cfg(feature = "tls")]
     pub fn tls(mut self) -> Self {
         self.tls = true;

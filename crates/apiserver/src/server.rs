@@ -51,6 +51,7 @@ impl Tls {
 /// A Kubernetes API server in this process.
 ///
 /// Dropping it shuts it down without waiting; [`ApiServer::shutdown`] waits.
+#[doc(alias("ControlPlane", "envtest"))]
 pub struct ApiServer {
     pub(crate) context: Arc<Context>,
     address: SocketAddr,

@@ -33,6 +33,7 @@ pub struct Cache {
 }
 
 /// Builds a [`Cache`].
+#[doc(alias = "CacheOptions")]
 #[must_use = "nothing is built yet"]
 pub struct CacheBuilder {
     client: Client,
@@ -104,6 +105,7 @@ impl CacheBuilder {
     /// Makes reads fail with [`Error::NotCached`] instead of starting the informer of a kind.
     ///
     /// Follows controller-runtime 0.25 (`ReaderFailOnMissingInformer`).
+    #[doc(alias = "ReaderFailOnMissingInformer")]
     pub fn fail_on_missing_informer(mut self) -> Self {
         self.settings.starts_on_read = false;
         self
@@ -113,11 +115,13 @@ impl CacheBuilder {
     /// should not be in memory, such as secrets, and that are read rarely. Informers of the kind can still be requested.
     ///
     /// Follows controller-runtime 0.25 (`CacheOptions.DisableFor`).
+    #[doc(alias = "DisableFor")]
     pub fn uncached<K: Resource<DynamicType = ()>>(self) -> Self {
         self.uncached_resource(&ApiResource::erase::<K>(&()))
     }
 
     /// As [`Self::uncached`], for a kind without a type.
+    #[doc(alias = "DisableFor")]
     pub fn uncached_resource(mut self, resource: &ApiResource) -> Self {
         self.settings.live.push(resource_name(&resource.group, &resource.plural));
         self
@@ -168,6 +172,7 @@ impl Cache {
     /// controller-runtime: see
     /// [`default_resync`](kinformer::SharedInformerFactoryBuilder::default_resync) and
     /// [`resync_jitter`](kinformer::SharedInformerFactoryBuilder::resync_jitter).
+    #[doc(alias = "HTTPClient")]
     pub fn builder(client: Client) -> CacheBuilder {
         let factory = SharedInformerFactory::builder(client.clone())
             .default_resync(SYNC_PERIOD)
@@ -267,6 +272,7 @@ impl Cache {
     ///
     /// An informer whose resource is not served requests it at most once a minute, and at once when this mapper finds the
     /// resource in a response of discovery, or is [reset](RestMapper::reset).
+    #[doc(alias = "RESTMapper")]
     pub fn mapper(&self) -> &RestMapper {
         &self.shared.mapper
     }

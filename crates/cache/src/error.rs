@@ -19,6 +19,7 @@ pub enum Error {
         key: String,
     },
     /// The cache was not started, so no informer runs.
+    #[doc(alias = "ErrCacheNotStarted")]
     #[error("{resource} cannot be read: the cache was not started; call Cache::start before reading")]
     NotStarted {
         /// The resource.
@@ -27,6 +28,7 @@ pub enum Error {
     /// The cache starts no informers for reads, and nothing has requested one of this resource.
     ///
     /// Follows controller-runtime 0.25 (`ErrResourceNotCached`).
+    #[doc(alias = "ErrResourceNotCached")]
     #[error("{resource} are not cached; request their informer before the first read")]
     NotCached {
         /// The resource.

@@ -71,6 +71,7 @@ impl<K> Kind<K> {
     }
 
     /// Returns the same objects, for reads that do not wait for the writes of the cache's [client](crate::Cache::client).
+    #[doc(alias = "DisableReadYourWritesConsistency")]
     pub fn allow_stale(mut self) -> Self {
         self.reads = Reads::Cached;
         self
@@ -153,6 +154,7 @@ impl<K> Kind<K> {
     ///
     /// # Errors
     /// Those of [`Self::get`] other than [`Error::NotFound`].
+    #[doc(alias = "IgnoreNotFound")]
     pub async fn get_opt<'k>(
         &self,
         key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
@@ -218,6 +220,7 @@ impl<K> Kind<K> {
     ///
     /// # Errors
     /// [`kinformer::Error::NoRuntime`] outside a tokio runtime.
+    #[doc(alias("BlockUntilSynced", "InformerGetOption", "InformerGetOptions"))]
     pub fn informer(&self) -> Result<Informer<K>, Error> {
         let known = self.informer.read().clone();
         let factory = &self.shared.factory;
@@ -260,6 +263,7 @@ impl<K> Kind<K> {
     /// # Errors
     /// [`Error::NotStarted`] if the cache was not started. [`Error::NotCached`] if reads do not start informers and none was
     /// requested. [`Error::NotSynced`] if the informer has not synced within the timeout of the cache, with its last error.
+    #[doc(alias = "BlockUntilSynced")]
     pub async fn synced_informer(&self) -> Result<Informer<K>, Error> {
         if !self.shared.factory.is_started() {
             return Err(Error::NotStarted { resource: self.name() });
@@ -290,6 +294,7 @@ impl<K> Kind<K> {
     ///
     /// # Errors
     /// An error that names the index if the field has one already.
+    #[doc(alias = "FieldIndexer")]
     pub fn index_by_field(&self, field: &str, path: &[&str]) -> Result<(), Error> {
         Ok(self.informer()?.index_by_field(field, path)?)
     }
@@ -314,6 +319,7 @@ impl<K> Kind<K> {
     ///
     /// # Errors
     /// As [`Self::index_by_field`].
+    #[doc(alias = "FieldIndexer")]
     pub fn index(
         &self,
         field: &str,

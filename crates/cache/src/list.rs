@@ -11,6 +11,7 @@ use kinformer::{
 use crate::error::Error;
 
 /// Which objects a list returns; by default all that are cached.
+#[doc(alias("ListOption", "ListOptions"))]
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is listed yet"]
 pub struct Query {
@@ -27,12 +28,14 @@ impl Query {
     }
 
     /// Selects the objects of one namespace. An empty one means all. Has no effect on kinds that are not in namespaces.
+    #[doc(alias = "InNamespace")]
     pub fn namespace(mut self, namespace: impl Into<Arc<str>>) -> Self {
         self.namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self
     }
 
     /// Selects the objects that this label selector matches.
+    #[doc(alias("LabelSelector", "MatchingLabels", "MatchingLabelsSelector"))]
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.labels = selector;
         self
@@ -40,6 +43,7 @@ impl Query {
 
     /// Selects the objects with this value of an indexed field; see [`Kind::index_by_field`](crate::Kind::index_by_field). Any index
     /// of the informer is one of a field by its name. Several fields must all have their values.
+    #[doc(alias = "MatchingFields")]
     pub fn field(mut self, field: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
         self.fields.push((field.into(), value.into()));
         self
@@ -85,6 +89,7 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::FieldSelector`] if the selector is invalid, or not exact: `!=` cannot be answered by an index.
+    #[doc(alias = "MatchingFieldsSelector")]
     pub fn field_selector(mut self, selector: &str) -> Result<Self, Error> {
         let error =
             |problem: String| Error::FieldSelector { selector: selector.into(), problem: problem.into() };

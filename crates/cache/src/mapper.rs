@@ -32,6 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// available, is repeated after a second at the earliest. A call that has no response after 30 s fails.
 ///
 /// Follows controller-runtime 0.25 (`apiutil.NewDynamicRESTMapper`), which requests an unknown kind with each call.
+#[doc(alias = "NewDynamicRESTMapper")]
 #[derive(Clone)]
 pub struct RestMapper {
     client: Client,

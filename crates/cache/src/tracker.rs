@@ -33,6 +33,7 @@ use crate::shared::{Shared, lowest_version, storage_name};
 /// ```
 ///
 /// Follows Kubernetes 1.37 (`pkg/controller/util/consistency`).
+#[doc(alias = "EnableReadYourWritesConsistency")]
 pub struct WriteTracker {
     shared: Arc<Shared>,
     owners: Mutex<HashMap<ObjectKey, Owner>>,

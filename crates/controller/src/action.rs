@@ -18,6 +18,7 @@ pub struct Action {
 
 impl Action {
     /// Waits for the next change.
+    #[doc(alias("await_change", "IsZero"))]
     pub const fn none() -> Self {
         Self { requeue_after: None, priority: None }
     }
@@ -59,6 +60,7 @@ impl ReconcileError {
     /// change.
     ///
     /// Follows controller-runtime 0.25 (`reconcile.TerminalError`).
+    #[doc(alias = "TerminalError")]
     pub fn permanent(error: impl Into<BoxError>) -> Self {
         Self { source: error.into(), is_permanent: true, priority: None }
     }

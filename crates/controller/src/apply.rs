@@ -38,6 +38,13 @@ use crate::write_error::WriteError;
 ///
 /// # Cancel safety
 /// The request may have been sent. Applying the same object again is safe.
+#[doc(alias(
+    "ApplyConfigurationFromUnstructured",
+    "ApplyOption",
+    "ApplyOptions",
+    "FieldManager",
+    "ForceOwnership"
+))]
 pub async fn object<K>(api: &Api<K>, object: &K, field_manager: &str) -> Result<K, WriteError>
 where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug,
@@ -59,6 +66,7 @@ where
 ///
 /// # Cancel safety
 /// The request may have been sent. Applying the same status again is safe.
+#[doc(alias("StatusClient", "StatusWriter", "SubResourceApplyOption", "SubResourceApplyOptions"))]
 pub async fn status<K>(api: &Api<K>, object: &K, field_manager: &str) -> Result<K, WriteError>
 where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug,

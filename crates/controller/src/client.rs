@@ -33,6 +33,7 @@ use tower::service_fn;
 /// Returns a client whose writes have this field manager, unless a request names another one.
 ///
 /// The API server refuses a name that is longer than 128 characters, or has characters that cannot be printed.
+#[doc(alias = "FieldOwner")]
 pub fn with_field_owner(client: &Client, owner: &str) -> Client {
     let owner: String = form_urlencoded::byte_serialize(owner.as_bytes()).collect();
     let parameter = format!("fieldManager={owner}");
@@ -45,6 +46,7 @@ pub fn with_field_owner(client: &Client, owner: &str) -> Client {
 /// Returns a client whose writes are dry runs: the API server answers as to a write, and stores nothing.
 ///
 /// A `DELETE` with a body that is not a JSON object is an error, and is not sent.
+#[doc(alias("DryRunAll", "NewDryRunClient"))]
 pub fn dry_run(client: &Client) -> Client {
     wrap(client, |client, mut request| {
         add(&mut request, "dryRun", "dryRun=All");

@@ -54,6 +54,7 @@ pub fn new(type_: &str, status: Status, reason: &str, message: impl Into<String>
 ///
 /// If the status of the condition stays the same, so does its transition time. Other conditions, and the order of all,
 /// are unchanged.
+#[doc(alias = "SetStatusCondition")]
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
     let Some(existing) = conditions.iter_mut().find(|existing| existing.type_ == condition.type_) else {
         conditions.push(condition);
@@ -68,11 +69,13 @@ pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
 }
 
 /// Returns the condition of a type.
+#[doc(alias = "FindStatusCondition")]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// Removes the condition of a type. Returns whether there was one.
+#[doc(alias = "RemoveStatusCondition")]
 pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);
@@ -80,6 +83,7 @@ pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
 }
 
 /// Whether there is a condition of this type with the status `True`.
+#[doc(alias = "IsStatusConditionTrue")]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == Status::True.as_str())
 }

@@ -34,6 +34,7 @@ use crate::worker::{Ending, Key, Reconcile, Workers};
 /// Reconciles keys: calls a function for each key that its triggers enqueue, with retries.
 ///
 /// A key is reconciled by one worker at a time. A key that is enqueued meanwhile is reconciled again.
+#[doc(alias = "TypedController")]
 pub struct Controller<K = ObjectKey> {
     factory: SharedInformerFactory,
     workers: Arc<Workers<K>>,
@@ -53,6 +54,7 @@ struct Settings {
 }
 
 /// The first step to a [`Controller`]: what it reconciles.
+#[doc(alias = "TypedBuilder")]
 #[must_use = "it does nothing until it is built and run"]
 #[derive(Debug)]
 pub struct NewController {
@@ -68,6 +70,7 @@ pub(crate) type Sharded<K> =
     Box<dyn FnOnce(&Queue<K>, &[Trigger<K>], Box<Reconcile<K>>) -> Box<Reconcile<K>> + Send + Sync>;
 
 /// Options of a [`Controller`].
+#[doc(alias("TypedBuilder", "TypedOptions", "with_config", "WithOptions"))]
 #[must_use = "it does nothing until it is built and run"]
 pub struct ControllerBuilder<K> {
     pub(crate) factory: SharedInformerFactory,
@@ -86,6 +89,7 @@ pub struct ControllerBuilder<K> {
 
 impl Controller {
     /// Begins a controller over the informers of a factory. They are shared with all other users of the factory.
+    #[doc(alias("ControllerManagedBy", "NewControllerManagedBy"))]
     pub fn of(factory: &SharedInformerFactory) -> NewController {
         NewController { factory: factory.clone() }
     }
@@ -93,6 +97,7 @@ impl Controller {
 
 impl NewController {
     /// Reconciles objects of a kind: each event of an object enqueues its key. The default name is the kind in lower case.
+    #[doc(alias = "for_shared_stream")]
     pub fn reconciles<R>(self) -> ControllerBuilder<ObjectKey>
     where
         R: Resource<DynamicType = (), Scope: 'static> + 'static,
@@ -102,11 +107,13 @@ impl NewController {
     }
 
     /// As [`Self::reconciles`], for the objects of an informer.
+    #[doc(alias("for_shared_stream_with", "new_with"))]
     pub fn reconciles_informer<R: 'static>(self, informer: &Informer<R>) -> ControllerBuilder<ObjectKey> {
         self.reconciles_on(Trigger::on(informer))
     }
 
     /// As [`Self::reconciles_informer`], with predicates and other options of the trigger.
+    #[doc(alias("for_stream", "for_stream_with", "ForInput"))]
     pub fn reconciles_on<R: 'static>(self, objects: InformerTrigger<R>) -> ControllerBuilder<ObjectKey> {
         let informer = objects.informer().cast();
         let name = informer.selection().api_resource().kind.to_lowercase();
@@ -115,6 +122,7 @@ impl NewController {
     }
 
     /// Reconciles keys of any type, which [triggers](ControllerBuilder::trigger) enqueue.
+    #[doc(alias("NewTyped", "TypedControllerManagedBy"))]
     pub fn keyed<K: Key>(self, name: impl Into<Arc<str>>) -> ControllerBuilder<K> {
         ControllerBuilder {
             factory: self.factory,
@@ -142,6 +150,7 @@ impl<K: Key> ControllerBuilder<K> {
     /// Also enqueues the keys that the function appends for each state in the events of a kind; see [`InformerTrigger::map`].
     ///
     /// Follows controller-runtime 0.25 (`Watches`, `EnqueueRequestsFromMapFunc`).
+    #[doc(alias("EnqueueRequestsFromMapFunc", "watches_shared_stream"))]
     pub fn watches<D: Resource<DynamicType = (), Scope: 'static> + 'static>(
         self,
         map: impl Fn(PackedRef<'_, D>, &mut Vec<K>) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -151,18 +160,29 @@ impl<K: Key> ControllerBuilder<K> {
     }
 
     /// Adds a trigger.
+    #[doc(alias(
+        "watches_shared_stream_with",
+        "watches_stream",
+        "watches_stream_with",
+        "watches_with",
+        "WatchesInput",
+        "WatchesMetadata",
+        "WatchesRawSource"
+    ))]
     pub fn trigger(mut self, trigger: Trigger<K>) -> Self {
         self.triggers.push(trigger);
         self
     }
 
     /// Sets the name in messages and metrics. It must be unique in a [`Manager`](crate::Manager).
+    #[doc(alias = "SkipNameValidation")]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
     }
 
     /// Sets how many keys are reconciled at the same time. The default is 1, as in controller-runtime; 0 counts as 1.
+    #[doc(alias = "MaxConcurrentReconciles")]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers.max(1);
         self
@@ -178,6 +198,7 @@ impl<K: Key> ControllerBuilder<K> {
 
     /// Sets how long a reconciliation may take. Then its future is dropped, and the key is retried. There is no limit by
     /// default.
+    #[doc(alias = "ReconciliationTimeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
         self
@@ -185,6 +206,7 @@ impl<K: Key> ControllerBuilder<K> {
 
     /// Sets how long the controller waits at its start for the first lists of its informers. The default is 2 minutes, as in
     /// controller-runtime.
+    #[doc(alias = "CacheSyncTimeout")]
     pub fn sync_timeout(mut self, timeout: Duration) -> Self {
         self.settings.sync_timeout = timeout;
         self
@@ -194,6 +216,7 @@ impl<K: Key> ControllerBuilder<K> {
     /// true. Without a leader election it has no effect.
     ///
     /// Follows controller-runtime 0.25 (`NeedLeaderElection`).
+    #[doc(alias = "EnableWarmup")]
     pub fn need_leader_election(mut self, need: bool) -> Self {
         self.settings.needs_leader = need;
         self
@@ -201,12 +224,14 @@ impl<K: Key> ControllerBuilder<K> {
 
     /// Sets how long a shutdown waits for running reconciliations. Then their futures are dropped. The default is 30 s, as in
     /// controller-runtime. A future that blocks its thread cannot be dropped: a second later, the run ends without it.
+    #[doc(alias = "GracefulShutdownTimeout")]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
     }
 
     /// Builds the controller.
+    #[doc(alias("TypedFunc", "TypedReconciler"))]
     pub fn build<F, R>(self, reconcile: R) -> Controller<K>
     where
         R: Fn(Request<K>) -> F + Send + Sync + 'static,
@@ -287,6 +312,7 @@ impl<K: Key> Controller<K> {
     /// [`Error::NotSynced`] after the sync timeout. [`Error::InformerStopped`] if the informer of a trigger has stopped, before
     /// or during the run, because it was removed or its factory was shut down: a controller that receives no events does not
     /// go on. [`Error::Stuck`] if reconciliations had not ended after the grace period.
+    #[doc(alias("graceful_shutdown_on", "NewTypedUnmanaged", "NewUnmanaged"))]
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         tokio::select! {
             biased;

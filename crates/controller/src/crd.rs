@@ -67,6 +67,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 ///
 /// # Cancel safety
 /// Definitions may be installed. The call can be repeated.
+#[doc(alias("CreateCRDs", "InstallCRDs", "WaitForCRDs"))]
 pub async fn install(
     client: &Client,
     definitions: impl IntoIterator<Item = CustomResourceDefinition>,

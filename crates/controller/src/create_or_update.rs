@@ -14,13 +14,21 @@ use tokio::time::sleep;
 use crate::write_error::{WriteError, is_conflict};
 
 /// What [`create_or_update`] or [`create_or_patch`] has done.
+#[doc(alias = "OperationResult")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Written {
     /// Nothing: the object is as it should be.
+    #[doc(alias = "OperationResultNone")]
     Unchanged,
     /// The object was created.
+    #[doc(alias = "OperationResultCreated")]
     Created,
     /// The object was changed.
+    #[doc(alias(
+        "OperationResultUpdated",
+        "OperationResultUpdatedStatus",
+        "OperationResultUpdatedStatusOnly"
+    ))]
     Updated,
 }
 
@@ -63,6 +71,7 @@ pub enum Written {
 /// The request may have been sent. Calling it again is safe.
 ///
 /// Follows controller-runtime 0.25 (`controllerutil.CreateOrUpdate`).
+#[doc(alias = "MutateFn")]
 pub async fn create_or_update<K, E>(
     api: &Api<K>,
     object: K,
@@ -97,6 +106,15 @@ where
 /// As [`create_or_update`].
 ///
 /// Follows controller-runtime 0.25 (`controllerutil.CreateOrPatch`), which sends no resource version.
+#[doc(alias(
+    "MergeFrom",
+    "MergeFromOption",
+    "MergeFromOptions",
+    "MergeFromWithOptimisticLock",
+    "MergeFromWithOptions",
+    "OptimisticLock",
+    "StrategicMergeFrom"
+))]
 pub async fn create_or_patch<K, E>(
     api: &Api<K>,
     object: K,

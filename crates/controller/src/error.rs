@@ -9,6 +9,7 @@ use kinformer_core::internal::with_causes;
 use tokio::time::Instant;
 
 /// The error of this crate.
+#[doc(alias = "RunnerError")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -93,6 +93,7 @@ impl NewEvent {
     }
 
     /// Adds an annotation. A series has those of its first event.
+    #[doc(alias = "AnnotatedEventRecorder")]
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let annotations: &mut BTreeMap<_, _> = self.0.metadata.annotations.get_or_insert_default();
         annotations.insert(key.into(), value.into());
@@ -130,6 +131,7 @@ impl NewEvent {
 ///
 /// Follows client-go 0.37 (`tools/events`), which has no rate limit of its own: `EventSourceObjectSpamFilter` belongs to the
 /// recorder of core/v1. Unlike it, this one shortens notes to 1,024 bytes, which are the API server's limit.
+#[doc(alias("EventBroadcaster", "EventBroadcasterAdapter", "EventRecorderLogger"))]
 #[derive(Clone)]
 pub struct EventRecorder {
     sender: mpsc::Sender<Write>,
@@ -151,6 +153,13 @@ impl EventRecorder {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
+    #[doc(alias(
+        "NewBroadcaster",
+        "NewEventBroadcasterAdapter",
+        "NewEventBroadcasterAdapterWithContext",
+        "NewRecorder",
+        "StartRecordingToSink"
+    ))]
     pub fn new(client: Client, controller: impl Into<String>, instance: impl Into<String>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUED);
         let (flushes, requests) = mpsc::channel(1);

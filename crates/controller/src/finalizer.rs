@@ -53,6 +53,7 @@ use crate::write_error::WriteError;
 ///
 /// # Cancel safety
 /// Every step can be repeated: dropping the future leaves an object that the next call continues with.
+#[doc(alias("AddFinalizer", "RemoveFinalizer"))]
 pub async fn finalize<K, T, E, A, C>(
     api: &Api<K>,
     object: Arc<K>,
@@ -81,6 +82,7 @@ where
 }
 
 /// Whether the object has this finalizer.
+#[doc(alias = "ContainsFinalizer")]
 pub fn has(object: &impl Resource, finalizer: &str) -> bool {
     finalizers(object.meta()).iter().any(|existing| existing == finalizer)
 }
@@ -93,6 +95,7 @@ pub fn has(object: &impl Resource, finalizer: &str) -> bool {
 ///
 /// # Cancel safety
 /// The request may have been sent. Adding the finalizer again is safe.
+#[doc(alias = "AddFinalizer")]
 pub async fn add<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<K, WriteError>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -113,6 +116,7 @@ where
 ///
 /// # Cancel safety
 /// The request may have been sent. Removing the finalizer again is safe.
+#[doc(alias = "RemoveFinalizer")]
 pub async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), WriteError>
 where
     K: Resource + Clone + DeserializeOwned + Debug,

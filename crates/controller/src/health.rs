@@ -122,6 +122,7 @@ impl Health {
 
     /// Returns since when the manager waits for the leadership, when the API server last answered a request for the Lease, and the
     /// last error; `None` if it does not wait.
+    #[doc(alias = "HealthzAdaptor")]
     pub fn candidacy(&self) -> Option<Candidacy> {
         self.elector.get()?.candidacy()
     }

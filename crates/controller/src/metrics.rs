@@ -21,6 +21,7 @@ pub struct ControllerMetrics {
     /// error.
     pub permanent: u64,
     /// `controller_runtime_reconcile_panics_total`: those that panicked.
+    #[doc(alias = "RecoverPanic")]
     pub panicked: u64,
     /// `controller_runtime_reconcile_timeouts_total`: those that took longer than the timeout.
     pub timed_out: u64,

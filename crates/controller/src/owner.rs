@@ -11,6 +11,7 @@ use serde::Deserialize;
 #[non_exhaustive]
 pub enum OwnerError {
     /// The object is controlled by another owner.
+    #[doc(alias = "AlreadyOwnedError")]
     #[error("{object:?} is controlled by {kind} {name:?} with the UID {uid:?}")]
     AlreadyOwned {
         /// The name of the object.
@@ -84,6 +85,7 @@ where
 /// ```
 ///
 /// Follows controller-runtime 0.25 (`controllerutil`).
+#[doc(alias = "OwnerReferenceOption")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Owner {
     /// The reference of a controller.
@@ -117,6 +119,7 @@ impl Owner {
     /// the verb `update` for the `finalizers` of the owner.
     ///
     /// Follows controller-runtime 0.25 (`WithBlockOwnerDeletion`).
+    #[doc(alias = "WithBlockOwnerDeletion")]
     #[must_use]
     pub fn without_block_owner_deletion(self) -> Self {
         Self { blocks_deletion: false, ..self }
@@ -128,6 +131,7 @@ impl Owner {
     ///
     /// # Errors
     /// Another owner controls the object, or the owner is in another namespace. The object is unchanged.
+    #[doc(alias = "SetControllerReference")]
     pub fn control<K: Resource>(&self, object: &mut K) -> Result<(), OwnerError> {
         self.check_namespace(object.meta())?;
         let controller = references(object.meta()).iter().find(|other| other.controller == Some(true));
@@ -151,6 +155,7 @@ impl Owner {
     /// The owner is in another namespace. The object is unchanged.
     ///
     /// Follows controller-runtime 0.25 (`SetOwnerReference`).
+    #[doc(alias = "SetOwnerReference")]
     pub fn own<K: Resource>(&self, object: &mut K) -> Result<(), OwnerError> {
         self.check_namespace(object.meta())?;
         let reference =
@@ -160,17 +165,20 @@ impl Owner {
     }
 
     /// Whether the object has a reference to this owner.
+    #[doc(alias = "HasOwnerReference")]
     pub fn is_owner_of(&self, object: &impl Resource) -> bool {
         references(object.meta()).iter().any(|reference| self.is_same(reference))
     }
 
     /// Whether this owner controls the object.
+    #[doc(alias = "HasControllerReference")]
     pub fn is_controller_of(&self, object: &impl Resource) -> bool {
         let is_controller = |other: &OwnerReference| other.controller == Some(true) && self.is_same(other);
         references(object.meta()).iter().any(is_controller)
     }
 
     /// Removes the reference to this owner. Returns whether there was one.
+    #[doc(alias("RemoveControllerReference", "RemoveOwnerReference"))]
     pub fn remove_from(&self, object: &mut impl Resource) -> bool {
         let Some(references) = &mut object.meta_mut().owner_references else { return false };
         let before = references.len();

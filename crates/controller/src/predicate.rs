@@ -20,6 +20,7 @@ use kinformer_core::internal::drop_payload;
 /// ```
 ///
 /// Follows controller-runtime 0.25 (`predicate`).
+#[doc(alias = "TypedPredicate")]
 pub struct Predicate<K> {
     passes: Arc<Passes<K>>,
 }
@@ -28,6 +29,14 @@ type Passes<K> = dyn Fn(&Event<PackedRef<'_, K>>) -> bool + Send + Sync;
 
 impl<K: 'static> Predicate<K> {
     /// Creates a predicate over events.
+    #[doc(alias(
+        "CreateFunc",
+        "DeleteFunc",
+        "Funcs",
+        "NewPredicateFuncs",
+        "NewTypedPredicateFuncs",
+        "TypedFuncs"
+    ))]
     pub fn new(passes: impl Fn(&Event<PackedRef<'_, K>>) -> bool + Send + Sync + 'static) -> Self {
         Self { passes: Arc::new(passes) }
     }
@@ -36,6 +45,7 @@ impl<K: 'static> Predicate<K> {
     ///
     /// An object that was deleted and created again while the watch was interrupted arrives as one update, whose states have
     /// two UIDs. It passes, as the deletion and the addition would have.
+    #[doc(alias("Funcs", "hash_property", "TypedFuncs", "UpdateFunc"))]
     pub fn on_update(
         passes: impl Fn(PackedRef<'_, K>, PackedRef<'_, K>) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -47,6 +57,7 @@ impl<K: 'static> Predicate<K> {
 
     /// Passes updates that change `metadata.generation`, which the API server increments with each change of the
     /// specification. Kinds without a generation pass always.
+    #[doc(alias("GenerationChangedPredicate", "TypedGenerationChangedPredicate"))]
     pub fn generation_changed() -> Self {
         let path = FieldPath::new(&["metadata", "generation"]);
         Self::on_update(move |old, new| {
@@ -59,11 +70,13 @@ impl<K: 'static> Predicate<K> {
     }
 
     /// Passes updates that change the labels.
+    #[doc(alias("LabelChangedPredicate", "TypedLabelChangedPredicate"))]
     pub fn labels_changed() -> Self {
         Self::on_update(|old, new| !old.object().labels().eq(new.object().labels()))
     }
 
     /// Passes updates that change the annotations.
+    #[doc(alias("AnnotationChangedPredicate", "TypedAnnotationChangedPredicate"))]
     pub fn annotations_changed() -> Self {
         Self::on_update(|old, new| match (old.object().annotations(), new.object().annotations()) {
             (Ok(old), Ok(new)) => old != new,
@@ -87,6 +100,7 @@ impl<K: 'static> Predicate<K> {
     /// object has them.
     ///
     /// controller-runtime 0.25 (`LabelSelectorPredicate`) does not pass an update that takes the labels away.
+    #[doc(alias = "LabelSelectorPredicate")]
     pub fn labels_match(selector: LabelSelector) -> Self {
         Self::new(move |event| {
             let matches = |object: PackedRef<'_, K>| selector.matches_object(&**object.object());
@@ -98,6 +112,11 @@ impl<K: 'static> Predicate<K> {
     }
 
     /// Passes updates that change the resource version: all but resyncs.
+    #[doc(alias(
+        "resource_version",
+        "ResourceVersionChangedPredicate",
+        "TypedResourceVersionChangedPredicate"
+    ))]
     pub fn resource_version_changed() -> Self {
         Self::on_update(|old, new| old.object().resource_version() != new.object().resource_version())
     }

@@ -92,6 +92,7 @@ impl ControllerCollector {
     /// Adds an elector, by the name of its Lease. Replaces another one with this name.
     ///
     /// Follows client-go 0.37 (`leader_election_master_status`, `leader_election_slowpath_total`).
+    #[doc(alias("LeaderMetric", "MetricsProvider", "SetProvider"))]
     pub fn add_election(&self, elector: &LeaderElector) {
         let mut electors = self.electors.lock();
         electors.retain(|other| other.lease_name() != elector.lease_name());

@@ -7,6 +7,7 @@ use kinformer::{Event, ObjectKey, PackedRef, Updated};
 use tracing::Span;
 
 /// A reason for a reconciliation.
+#[doc(alias = "ReconcileReason")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {

@@ -19,12 +19,14 @@ impl ControllerBuilder<ObjectKey> {
     /// it has `controller: true`.
     ///
     /// Follows controller-runtime 0.25 (`Owns`).
+    #[doc(alias = "owns_shared_stream")]
     pub fn owns<D: Resource<DynamicType = (), Scope: 'static> + 'static>(self) -> Self {
         let informer = self.factory.informer::<D>();
         self.owns_on(Trigger::on(&informer))
     }
 
     /// As [`Self::owns`], with predicates and other options of the trigger.
+    #[doc(alias("owns_shared_stream_with", "owns_stream", "owns_stream_with", "owns_with", "OwnsInput"))]
     pub fn owns_on<D: 'static>(self, objects: InformerTrigger<D>) -> Self {
         let Some(reconciled) = &self.reconciled else { return self.without_kind() };
         let selection = reconciled.selection();

@@ -35,6 +35,7 @@ use crate::{apply, condition};
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "StatusWriter")]
 pub struct Reporter<K: HasStatus> {
     informer: Informer<K>,
     client: Client,
@@ -71,6 +72,7 @@ where
     ///
     /// # Cancel safety
     /// The status may have been written without an event. Calling it again is safe.
+    #[doc(alias = "SetStatusCondition")]
     pub async fn report(
         &self,
         object: &K,

@@ -12,12 +12,14 @@ use crate::reason::{Cause, Reasons};
 /// A request to reconcile a key. Dereferences to the key.
 ///
 /// The object is read from an informer's store, where it may be missing: then it was deleted.
+#[doc(alias = "ReconcileRequest")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request<Key> {
     /// The key.
     pub key: Key,
     /// The number of the reconciliation, which the log lines within it have. controller-runtime's `reconcileID`.
+    #[doc(alias = "ReconcileIDFromContext")]
     pub id: ReconcileId,
     /// How often the reconciliation of the key has failed since it last succeeded.
     pub failures: u32,
@@ -33,6 +35,7 @@ pub struct Request<Key> {
 
 impl<Key> Request<Key> {
     /// Creates a request without reasons, to call a reconciler in a test.
+    #[doc(alias = "NewRequestForKey")]
     pub fn new(key: Key) -> Self {
         let (id, reasons) = (ReconcileId::next(), Reasons::default());
         Self { key, id, failures: 0, priority: 0, reasons, cause: None, queued: Duration::ZERO }
@@ -48,6 +51,7 @@ impl<Key> Deref for Request<Key> {
 }
 
 /// The number of a reconciliation: a random number of the process, and a count. The text has 32 hexadecimal digits.
+#[doc(alias = "ReconcileIDFromContext")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReconcileId(u64);
 

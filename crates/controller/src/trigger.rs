@@ -36,6 +36,7 @@ use crate::reason::{Cause, Reason, reason_of};
 /// # _ = controller;
 /// # }
 /// ```
+#[doc(alias("SyncingSource", "TypedSource", "TypedSyncingSource"))]
 pub struct Trigger<Key> {
     pub(crate) source: Source<Key>,
 }
@@ -70,6 +71,7 @@ impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
     /// The queue merges equal keys, so the channel needs no more room than a burst of different keys takes.
     ///
     /// Follows controller-runtime 0.25 (`source.Channel`).
+    #[doc(alias = "TypedChannel")]
     pub fn channel(receiver: mpsc::Receiver<Key>) -> Self {
         let next =
             |mut receiver: mpsc::Receiver<Key>| async move { Some((receiver.recv().await?, receiver)) };
@@ -77,6 +79,7 @@ impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
     }
 
     /// Enqueues the keys of a stream.
+    #[doc(alias("reconcile_all_on", "reconcile_on", "TypedFunc"))]
     pub fn stream(keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         Self { source: Source::Stream(Arc::new(Mutex::new(keys.boxed()))) }
     }
@@ -84,6 +87,7 @@ impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
 
 impl Trigger<()> {
     /// Returns the options of a trigger by the events of an informer.
+    #[doc(alias("TypedInformer", "TypedKind"))]
     pub fn on<K: 'static>(informer: &Informer<K>) -> InformerTrigger<K> {
         InformerTrigger {
             informer: informer.clone(),
@@ -97,6 +101,7 @@ impl Trigger<()> {
 /// Options of a [`Trigger`] by the events of an informer.
 ///
 /// Keys of the initial list and of resyncs are enqueued with a low priority, so that they do not delay live changes.
+#[doc(alias("ForOption", "OwnsOption", "WatchesOption"))]
 #[must_use = "it does nothing until it is given to a controller"]
 pub struct InformerTrigger<K> {
     informer: Informer<K>,
@@ -107,6 +112,7 @@ pub struct InformerTrigger<K> {
 
 impl<K: 'static> InformerTrigger<K> {
     /// Ignores the events that the predicate does not pass. Several predicates must all pass an event.
+    #[doc(alias("predicate_filter", "PredicateFilter", "WithEventFilter", "WithPredicates"))]
     pub fn filter(mut self, predicate: Predicate<K>) -> Self {
         self.predicate = Some(match self.predicate {
             Some(before) => before.and(predicate),
@@ -117,6 +123,7 @@ impl<K: 'static> InformerTrigger<K> {
 
     /// Sets the priority of the keys for all events. The default is 0, and
     /// [`LOW_PRIORITY`](kinformer_workqueue::LOW_PRIORITY) for the initial list and resyncs.
+    #[doc(alias("UsePriorityQueue", "WithLowPriorityWhenUnchanged"))]
     pub fn priority(mut self, priority: i64) -> Self {
         self.add = self.add.priority(priority);
         self.is_priority_set = true;
@@ -125,18 +132,21 @@ impl<K: 'static> InformerTrigger<K> {
 
     /// Enqueues keys after a delay, so that several changes lead to one reconciliation. A change during the delay does not
     /// change it.
+    #[doc(alias = "debounced_scheduler")]
     pub fn debounce(mut self, delay: Duration) -> Self {
         self.add = self.add.after(delay);
         self
     }
 
     /// Enqueues the key of the object.
+    #[doc(alias("EnqueueRequestForObject", "trigger_self", "TypedEnqueueRequestForObject"))]
     pub fn object(self) -> Trigger<ObjectKey> {
         // A stored object has a valid key.
         self.map_objects(None, |object, keys| keys.extend(ObjectKey::try_from(object.key())))
     }
 
     /// Enqueues the owner of kind `O` that controls the object.
+    #[doc(alias("EnqueueRequestForOwner", "from_owner_ref", "OnlyControllerOwner", "trigger_owners"))]
     pub fn owner<O>(self) -> Trigger<ObjectKey>
     where
         O: kube_core::Resource<DynamicType = (), Scope: 'static> + 'static,
@@ -145,11 +155,13 @@ impl<K: 'static> InformerTrigger<K> {
     }
 
     /// Enqueues the owner that controls the object, if it is of the kind of this informer.
+    #[doc(alias = "TypedEnqueueRequestForOwner")]
     pub fn owner_of<O>(self, owners: &Informer<O>) -> Trigger<ObjectKey> {
         self.owner_kind(OwnerKind::of(owners.selection().api_resource(), owners.selection().is_namespaced()))
     }
 
     /// Enqueues all owners that are of the kind of this informer, not only the one that controls the object.
+    #[doc(alias("MatchEveryOwner", "OwnerOption", "trigger_owners"))]
     pub fn all_owners_of<O>(self, owners: &Informer<O>) -> Trigger<ObjectKey> {
         let kind = OwnerKind::of(owners.selection().api_resource(), owners.selection().is_namespaced());
         self.owner_kind(OwnerKind { is_controller: false, ..kind })
@@ -211,6 +223,13 @@ impl<K: 'static> InformerTrigger<K> {
     /// ```
     ///
     /// Follows controller-runtime 0.25 (`EnqueueRequestsFromMapFunc`).
+    #[doc(alias(
+        "EnqueueRequestsFromMapFunc",
+        "MapFunc",
+        "trigger_with",
+        "TypedEnqueueRequestsFromMapFunc",
+        "TypedMapFunc"
+    ))]
     pub fn map<Key>(
         self,
         map: impl Fn(PackedRef<'_, K>, &mut Vec<Key>) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -222,6 +241,7 @@ impl<K: 'static> InformerTrigger<K> {
     }
 
     /// As [`Self::map`], by a function of the event, for keys that depend on what has changed.
+    #[doc(alias("EventHandler", "TypedEventHandler", "TypedFuncs"))]
     pub fn map_events<Key>(
         self,
         map: impl Fn(&Event<PackedRef<'_, K>>, &mut Vec<Key>) -> Result<(), BoxError> + Send + Sync + 'static,

@@ -81,6 +81,7 @@ impl WriteError {
     }
 
     /// Whether the API server has no such object.
+    #[doc(alias = "IgnoreNotFound")]
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }

@@ -42,8 +42,10 @@ pub enum Delta<T> {
     /// missing key.
     ReplacedAll(Box<Replacement<T>>),
     /// A resync of all known objects at once.
+    #[doc(alias = "SyncAllInfo")]
     SyncAll,
     /// A part of the collection has reached this version without a change to its objects.
+    #[doc(alias("BookmarkInfo", "ReflectorBookmarkStore"))]
     Bookmark {
         /// The part.
         part: PartId,
@@ -53,6 +55,7 @@ pub enum Delta<T> {
 }
 
 /// The type of a [`Delta`].
+#[doc(alias = "TransactionType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeltaType {
@@ -160,6 +163,7 @@ impl<T> Clone for Delta<T> {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "ReplacedAllInfo")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Replacement<T> {

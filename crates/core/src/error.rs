@@ -156,6 +156,7 @@ impl fmt::Display for ObjectName {
 }
 
 /// Errors of individual objects in an operation that was applied to all others. Usually empty.
+#[doc(alias = "TransactionError")]
 #[derive(Debug, Default)]
 #[must_use = "some of the objects may have been left out"]
 pub struct PartialErrors {

@@ -29,6 +29,7 @@ use std::sync::Arc;
 /// # Ok::<(), kinformer_core::KeyError>(())
 /// ```
 // The derived order depends on the order of these fields. An empty string is a missing part.
+#[doc(alias("ExplicitKey", "MetaNamespaceKeyFunc"))]
 #[derive(Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
     cluster: &'a str,
@@ -93,6 +94,7 @@ impl<'a> KeyRef<'a> {
     /// assert_eq!(KeyRef::parse("a/b/c").unwrap_err().problem(), KeyProblem::TooManySlashes);
     /// # Ok::<(), kinformer_core::KeyError>(())
     /// ```
+    #[doc(alias("ParseObjectName", "SplitMetaNamespaceKey"))]
     pub fn parse(text: &'a str) -> Result<Self, KeyError> {
         let problem = match text.split_once('/') {
             Some(("", _)) => KeyProblem::EmptyNamespace,
@@ -228,6 +230,7 @@ impl<'a> From<(&'a str, &'a str)> for KeyRef<'a> {
 /// An owned object key with a non-empty name: one shared allocation, 24 bytes in size, cheap to clone.
 ///
 /// Compared, ordered and hashed like the [`KeyRef`] that it converts to.
+#[doc(alias("NamespacedNameAsObjectName", "ObjectName", "ObjectRef"))]
 #[derive(Clone, PartialEq, Eq)]
 pub struct ObjectKey {
     /// The concatenated parts.
@@ -252,6 +255,7 @@ impl ObjectKey {
     /// assert!(ObjectKey::new("default", "").is_err());
     /// # Ok::<(), kinformer_core::KeyError>(())
     /// ```
+    #[doc(alias = "NewObjectName")]
     pub fn new(namespace: &str, name: &str) -> Result<Self, KeyError> {
         Self::try_from(KeyRef::new(namespace, name))
     }

@@ -17,6 +17,15 @@ use crate::{KeyError, KeyRef, ObjectKey, ResourceVersion};
 /// Code that is generic over `T: Object` calls these methods without importing the trait.
 pub trait Object: Send + Sync + 'static {
     /// Returns the key. Two states with the same key are states of the same object.
+    #[doc(alias(
+        "from_obj",
+        "KeyFunc",
+        "KeyFunction",
+        "MetaNamespaceKeyFunc",
+        "MetaObjectToName",
+        "ObjectKeyFromObject",
+        "ObjectToName"
+    ))]
     fn key(&self) -> KeyRef<'_>;
 
     /// Returns the version of this state; unset if the objects have no versions.
@@ -133,6 +142,7 @@ impl fmt::Debug for Labels<'_> {
 /// assert_eq!(addr.port(), 80);
 /// # Ok::<(), kinformer_core::KeyError>(())
 /// ```
+#[doc(alias = "KeyFunc")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyed<T> {
     key: ObjectKey,

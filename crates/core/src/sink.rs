@@ -31,6 +31,7 @@ pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 ///
 /// Queues and stores also offer these operations under their client-go names (`add`, `update`, `delete`, `replace`,
 /// `resync`). Follows client-go 0.37 (`ReflectorStore`).
+#[doc(alias = "ReflectorStore")]
 pub trait Sink<T: Object>: Send + Sync {
     /// Applies these deltas.
     ///
@@ -56,11 +57,14 @@ pub trait Sink<T: Object>: Send + Sync {
 /// The objects that a consumer already knows, as a queue looks them up in a store.
 ///
 /// Follows client-go 0.37 (`KeyListerGetter`).
+#[doc(alias = "KeyListerGetter")]
 pub trait KnownObjects<T: Object>: Send + Sync {
     /// Returns the keys of all known objects, each once.
+    #[doc(alias = "KeyLister")]
     fn keys(&self) -> Vec<ObjectKey>;
 
     /// Returns the known state of one object.
+    #[doc(alias = "KeyGetter")]
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>>;
 
     /// Calls `visit` with every known object, each once.

@@ -11,6 +11,7 @@ use crate::{KeyRef, Object, ObjectKey, PartId, Parts};
 ///
 /// Follows client-go 0.37, which represents the second case by a `DeletedFinalStateUnknown` in place of the object. An
 /// enum forces handlers to cover both cases.
+#[doc(alias = "DeletedObject")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Tombstone<O> {
@@ -18,12 +19,14 @@ pub enum Tombstone<O> {
     FinalState(O),
     /// The deletion was missed, for example during an interrupted watch, and detected later. It is boxed because it is
     /// rare and larger than everything else that an event carries.
+    #[doc(alias = "DeletedFinalStateUnknown")]
     FinalStateUnknown(Box<FinalStateUnknown<O>>),
 }
 
 /// A deletion that was missed.
 ///
 /// Follows client-go 0.37 (`DeletedFinalStateUnknown`).
+#[doc(alias = "DeletedFinalStateUnknown")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FinalStateUnknown<O> {
@@ -73,6 +76,7 @@ impl<O> Tombstone<O> {
     /// assert_eq!(Tombstone::<&str>::final_state_unknown(key, None).object(), None);
     /// # Ok::<(), kinformer_core::KeyError>(())
     /// ```
+    #[doc(alias = "OptionalObj")]
     pub fn object(&self) -> Option<&O> {
         match self {
             Self::FinalState(object) => Some(object),
@@ -116,6 +120,7 @@ impl<O> Tombstone<O> {
     /// assert!(!Tombstone::FinalState("new").is_final_state_unknown());
     /// # Ok::<(), kinformer_core::KeyError>(())
     /// ```
+    #[doc(alias = "FinalStateUnknown")]
     pub fn is_final_state_unknown(&self) -> bool {
         matches!(self, Self::FinalStateUnknown(_))
     }
@@ -148,6 +153,7 @@ impl<O: Deref<Target: Object>> Tombstone<O> {
     /// assert_eq!(Tombstone::FinalState(Box::new(pod)).key(), KeyRef::new("default", "web-0"));
     /// # Ok::<(), kinformer_core::KeyError>(())
     /// ```
+    #[doc(alias("DeletionHandlingMetaNamespaceKeyFunc", "DeletionHandlingObjectToName", "GetKey"))]
     pub fn key(&self) -> KeyRef<'_> {
         match self {
             Self::FinalState(object) => object.key(),

@@ -17,6 +17,7 @@ type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;
 /// the error names it; other objects are not affected.
 ///
 /// Follows client-go 0.37 (`TransformFunc`), except that a failure there ends the list or watch.
+#[doc(alias("EventModify", "TransformFunc"))]
 pub struct Transform<T>(Arc<Function<T>>);
 
 impl<T: Object> Transform<T> {

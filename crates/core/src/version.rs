@@ -11,6 +11,7 @@ use std::sync::Arc;
 /// version returns `None`. There is deliberately no `PartialOrd`: a `<` would have to guess.
 ///
 /// The default is [unset](Self::is_unset), the empty string. A version that fits into 64 bits needs no heap allocation.
+#[doc(alias = "ObjectRefExtra")]
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Repr);
 
@@ -68,6 +69,7 @@ impl ResourceVersion {
     /// assert_eq!(text.compare(&text), Some(Ordering::Equal));
     /// assert_eq!(text.compare(&ten), None);
     /// ```
+    #[doc(alias = "ResourceVersionComparator")]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (&self.0, &other.0) {
             (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),

@@ -120,6 +120,7 @@ impl Versions {
 
     /// Applies an update to the version of a part. Returns whether the version changed; `false` if the part does not
     /// exist.
+    #[doc(alias = "ResourceVersionUpdater")]
     pub fn update(&mut self, part: PartId, update: &VersionUpdate) -> bool {
         let Some(current) = self.get(part) else { return false };
         let mut version = current.clone();

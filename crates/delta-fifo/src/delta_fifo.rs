@@ -17,6 +17,7 @@ use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
 
 /// The type of delta that a replace queues for each object of its list.
+#[doc(alias = "EmitDeltaTypeReplaced")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnReplace {
@@ -43,9 +44,11 @@ pub enum OnReplace {
 ///
 /// A clone is another handle to the same queue. Follows client-go 0.37 (`DeltaFIFO`), which has no bookmarks. Here a
 /// bookmark is not queued as a delta; it updates the [versions](crate::Popped::versions) of the next pop.
+#[doc(alias = "NewDeltaFIFO")]
 pub type DeltaFifo<T> = DeltaQueue<T, PerKey<T>>;
 
 /// Builds a [`DeltaFifo`].
+#[doc(alias = "DeltaFIFOOptions")]
 pub type DeltaFifoBuilder<T> = DeltaQueueBuilder<T, PerKey<T>>;
 
 /// Settings specific to a [`DeltaFifo`].

@@ -96,11 +96,13 @@ impl<T: Object, B: Backlog<T>> DeltaQueueBuilder<T, B> {
 /// Constructors.
 impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// Creates a queue without known objects.
+    #[doc(alias("NewDeltaFIFO", "NewRealFIFO"))]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
     /// Returns a builder for a queue with options.
+    #[doc(alias("NewDeltaFIFOWithOptions", "NewRealFIFOWithOptions"))]
     pub fn builder() -> DeltaQueueBuilder<T, B> {
         DeltaQueueBuilder {
             known: None,
@@ -239,6 +241,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// # Errors
     /// The queue is closed. Nothing has changed.
     /// Closed. Nothing has changed.
+    #[doc(alias = "EmitDeltaTypeBookmark")]
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) -> Result<(), SinkError> {
         self.apply_one(Delta::bookmark(version)).map(drop)
     }

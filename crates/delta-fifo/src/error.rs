@@ -7,6 +7,7 @@ use kinformer_core::{BoxError, ObjectKey};
 #[non_exhaustive]
 pub enum Error {
     /// The queue is closed and empty, or was closed before it could sync.
+    #[doc(alias = "ErrFIFOClosed")]
     #[error("the queue is closed")]
     Closed,
     /// The deadline has passed.

@@ -30,6 +30,7 @@ use crate::sync::Mutex;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "PopProcessFunc")]
 #[must_use = "dropping it means that the deltas have been processed"]
 pub struct Popped<T: Object> {
     taken: Taken<T>,

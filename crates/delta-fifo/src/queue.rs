@@ -15,6 +15,7 @@ pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 /// Object-safe, so that a controller can take a [`DeltaFifo`](crate::DeltaFifo) or a [`RealFifo`](crate::RealFifo) as
 /// the same `Arc<dyn Queue<T>>`. Follows client-go 0.37 (`QueueWithBatch`), except that a pop returns the deltas
 /// instead of processing them under the queue's lock.
+#[doc(alias = "QueueWithBatch")]
 pub trait Queue<T: Object>: Sink<T> {
     /// Pops queued deltas of up to `max` distinct keys, without waiting; `None` if there is nothing to pop.
     ///

@@ -24,14 +24,17 @@ use crate::{DeltaQueue, DeltaQueueBuilder};
 ///   looked up while no lock is held.
 ///
 /// A clone is another handle to the same queue. Follows client-go 0.37 (`RealFIFO`).
+#[doc(alias = "NewRealFIFO")]
 pub type RealFifo<T> = DeltaQueue<T, InOrder<T>>;
 
 /// Builds a [`RealFifo`].
+#[doc(alias = "RealFIFOOptions")]
 pub type RealFifoBuilder<T> = DeltaQueueBuilder<T, InOrder<T>>;
 
 /// Methods specific to a [`RealFifo`].
 impl<T: Object> DeltaQueue<T, InOrder<T>> {
     /// Returns whether a replace and a resync are one delta each.
+    #[doc(alias = "AtomicEvents")]
     pub fn is_atomic(&self) -> bool {
         !self.settings.keyed
     }

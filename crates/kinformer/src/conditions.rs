@@ -54,6 +54,7 @@ fn has_address<K>(object: &Packed<K>) -> bool {
 }
 
 /// Whether an object with this UID is gone: there is no object, or another one of the same name.
+#[doc(alias = "delete_and_finalize")]
 pub fn is_deleted<K>(object: Option<&Packed<K>>, uid: &str) -> bool {
     object.is_none_or(|object| object.uid() != Some(uid))
 }

@@ -24,6 +24,7 @@ use crate::kube_informer::KubeInformer;
 /// Builds a handler and adds it to an [`Informer`](crate::Informer).
 ///
 /// The methods have the contract of the same methods of [`kinformer_processor::ListenerBuilder`].
+#[doc(alias("AddEventHandlerWithOptions", "HandlerOptions", "WatchStreamExt"))]
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'a, K> {
     informer: &'a KubeInformer,
@@ -44,6 +45,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     }
 
     /// Sets how often the handler receives every object again. Zero means never. The default is the informer's period.
+    #[doc(alias("AddEventHandlerWithResyncPeriod", "ResyncPeriod"))]
     pub fn resync(mut self, period: Duration) -> Self {
         self.spec.resync = Some(period);
         self
@@ -104,6 +106,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("FilteringResourceEventHandler", "PredicateFilter", "TypedFilteringResourceEventHandler"))]
     pub fn filter(mut self, filter: impl Fn(PackedRef<'_, K>) -> bool + Send + 'static) -> Self {
         self.spec.filter = Some(Box::new(move |object| filter(PackedRef::new(object))));
         self

@@ -7,6 +7,7 @@ use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
 
 /// The scope of a type: namespaced or cluster-wide.
+#[doc(alias = "IsObjectNamespaced")]
 pub fn scope_of<K: Resource<Scope: 'static>>() -> Scope {
     match TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {
         true => Scope::Cluster,

@@ -23,12 +23,14 @@ use crate::{Error, LabelSelector};
 /// has started and not synced yet has the objects received so far.
 ///
 /// Follows controller-runtime 0.25 (`ErrCacheNotStarted`) in this, and otherwise client-go 0.37 (`listers`).
+#[doc(alias = "GenericLister")]
 pub struct Lister<K> {
     objects: Objects,
     kind: PhantomData<fn() -> K>,
 }
 
 /// Reads the objects of one namespace. Cheap to clone.
+#[doc(alias = "GenericNamespaceLister")]
 pub struct NamespaceLister<K> {
     objects: Objects,
     namespace: Arc<str>,
@@ -42,6 +44,7 @@ impl<K> Lister<K> {
 
     /// Creates a lister of any store. Errors name the type of the objects in place of the resource: see
     /// [`Self::resource_name`].
+    #[doc(alias = "NewGenericLister")]
     pub fn new(reader: Reader<PackedObject>) -> Self {
         let name = type_name::<K>();
         Self::of(Objects::new(reader, name.rsplit("::").next().unwrap_or(name).into(), Started::always()))
@@ -89,6 +92,7 @@ impl<K> Lister<K> {
     ///
     /// # Errors
     /// Those of [`Self::get`] other than [`Error::NotFound`].
+    #[doc(alias = "IgnoreNotFound")]
     pub fn get_opt<'k>(
         &self,
         key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
@@ -121,6 +125,7 @@ impl<K> Lister<K> {
     ///
     /// # Errors
     /// [`Error::NotStarted`] if the informer was never started.
+    #[doc(alias = "state_filter_selector")]
     pub fn list(&self, selector: &LabelSelector) -> Result<Vec<Packed<K>>, Error> {
         list(&self.objects, "", selector).map(typed)
     }
@@ -129,6 +134,7 @@ impl<K> Lister<K> {
     ///
     /// # Errors
     /// [`Error::NotStarted`] if the informer was never started.
+    #[doc(alias("ListAll", "state_filter"))]
     pub fn for_each(
         &self,
         selector: &LabelSelector,
@@ -183,6 +189,7 @@ impl<K> Lister<K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "ByNamespace")]
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespaceLister<K> {
         NamespaceLister { objects: self.objects.clone(), namespace: namespace.into(), kind: PhantomData }
     }
@@ -227,6 +234,7 @@ impl<K> NamespaceLister<K> {
     ///
     /// # Errors
     /// [`Error::NotStarted`] if the informer was never started.
+    #[doc(alias = "ListAllByNamespace")]
     pub fn for_each(
         &self,
         selector: &LabelSelector,

@@ -31,6 +31,7 @@ impl SharedInformerFactory {
     /// # _ = pods;
     /// # }
     /// ```
+    #[doc(alias("InformerFor", "reflect_shared"))]
     pub fn informer<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Informer<K> {
         self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Whole)
     }
@@ -51,6 +52,14 @@ impl SharedInformerFactory {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias(
+        "metadata_watcher",
+        "metadatainformer",
+        "NewFilteredMetadataInformer",
+        "NewSharedInformerFactory",
+        "OnlyMetadata",
+        "PartialObjectMetadata"
+    ))]
     pub fn metadata<K>(&self) -> Informer<PartialObjectMeta<K>>
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -72,11 +81,13 @@ impl SharedInformerFactory {
     /// # _ = widgets;
     /// # }
     /// ```
+    #[doc(alias("dynamicinformer", "NewDynamicSharedInformerFactory", "NewFilteredDynamicInformer"))]
     pub fn dynamic(&self, resource: ApiResource, scope: Scope) -> Informer<DynamicObject> {
         self.view(resource, scope, Projection::Whole)
     }
 
     /// As [`Self::metadata`], for a resource that is described by the caller.
+    #[doc(alias = "NewSharedInformerFactory")]
     pub fn dynamic_metadata(
         &self,
         resource: ApiResource,
@@ -138,6 +149,7 @@ impl SharedInformerFactory {
     /// group or version cannot be a segment of a URL path.
     ///
     /// Follows client-go 0.37 (`ForResource`).
+    #[doc(alias = "NewDynamicSharedInformerFactory")]
     pub async fn for_resource(
         &self,
         resource: &GroupVersionResource,

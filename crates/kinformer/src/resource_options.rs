@@ -34,6 +34,7 @@ type Change = dyn Fn(Arc<PackedObject>, &ObjectDecoder) -> Result<Arc<PackedObje
 
 /// The options of one resource of a factory, for all its views: see
 /// [`SharedInformerFactoryBuilder::resource`](crate::SharedInformerFactoryBuilder::resource).
+#[doc(alias = "ByObject")]
 #[derive(Clone, Default)]
 #[must_use = "nothing is set yet"]
 pub struct ResourceOptions {
@@ -80,6 +81,7 @@ impl ResourceOptions {
 
     /// Sets how often handlers without a period of their own receive every object again. Zero means never. The default
     /// is the factory's period.
+    #[doc(alias = "SyncPeriod")]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
@@ -119,6 +121,7 @@ impl ResourceOptions {
     ///
     /// An object that cannot be decoded, or for which the transform fails, is not stored and is reported with its key.
     /// To drop fields, [`Self::drop_fields`] is cheaper.
+    #[doc(alias = "SetTransform")]
     pub fn transform<K: DeserializeOwned + Serialize + 'static>(
         self,
         change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -167,6 +170,7 @@ impl ResourceOptions {
     /// ```
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.NewInformer`).
+    #[doc(alias = "NewInformer")]
     pub fn informer(
         mut self,
         make: impl Fn(NewInformer<'_>) -> SharedIndexInformerBuilder<PackedObject> + Send + Sync + 'static,

@@ -53,6 +53,7 @@ impl<K> Snapshot<K> {
     }
 
     /// The newest resource version that the snapshot reflects, for each part of the informer.
+    #[doc(alias = "LastSyncResourceVersion")]
     pub fn resource_versions(&self) -> &Versions {
         self.state.resource_versions()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::Error;
 
 /// The outcome of [`wait_for_cache_sync`](crate::SharedInformerFactory::wait_for_cache_sync) for each informer.
+#[doc(alias = "SyncResult")]
 #[derive(Clone, Debug)]
 #[must_use = "not all of them may have synced"]
 pub struct CacheSync {
@@ -33,6 +34,7 @@ impl CacheSync {
     ///
     /// # Errors
     /// [`Error::NotSynced`], with the error of each informer that has not synced.
+    #[doc(alias = "AsError")]
     pub fn into_result(self) -> Result<(), Error> {
         let informers: Vec<_> = self.informers.into_iter().filter_map(|(_, result)| result.err()).collect();
         if informers.is_empty() { Ok(()) } else { Err(Error::NotSynced { informers }) }

@@ -22,6 +22,7 @@ const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
 /// # Errors
 /// [`Error::Kubeconfig`] or [`Error::Config`] if the kubeconfig cannot be used, [`Error::NoCluster`] if there is neither
 /// a kubeconfig nor a pod.
+#[doc(alias("BuildConfigFromFlags", "GetConfigOrDie", "InClusterConfig"))]
 pub fn config() -> Result<Config, Error> {
     match Kubeconfig::read()?.filter(|kubeconfig| !kubeconfig.is_empty()) {
         Some(kubeconfig) => kubeconfig.config(None),
@@ -36,6 +37,7 @@ pub fn config() -> Result<Config, Error> {
 /// same: files are merged, the first entry of a name is used, and relative paths start at the folder of their file.
 /// Follows client-go 0.37 (`tools/clientcmd`), which refuses a file with an entry of another type as well. Of a repeated
 /// key in YAML, the last value is used, as in client-go.
+#[doc(alias = "BuildConfigFromFlags")]
 #[derive(Clone, Default)]
 pub struct Kubeconfig {
     origin: String,

@@ -43,6 +43,7 @@ const IDLE: Duration = Duration::from_secs(30);
 ///
 /// Clones share the client. Follows client-go 0.37 (`ListWatch`), except that an object that cannot be decoded ends
 /// neither the list nor the watch.
+#[doc(alias = "ListWatch")]
 pub struct KubeListerWatcher<K> {
     client: Client,
     resource: Target,
@@ -86,6 +87,7 @@ struct Target {
 
 impl<K: Resource<DynamicType = ()>> KubeListerWatcher<K> {
     /// Creates a lister-watcher of all objects of a type with a static kind.
+    #[doc(alias = "NewListWatchFromClient")]
     pub fn new(client: Client) -> Self {
         Self::of(client, ApiResource::erase::<K>(&()), K::metadata_api(), false)
     }
@@ -461,6 +463,7 @@ impl<K> KubeListerWatcher<K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "NewFilteredListWatchFromClient")]
     #[must_use]
     pub fn tweak(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.tweak = Some(Arc::new(tweak));
@@ -476,6 +479,7 @@ impl<K> KubeListerWatcher<K> {
     }
 
     /// Shares the record of the server's support for watch-lists with other sources of the same server.
+    #[doc(alias = "ToListWatcherWithWatchListSemantics")]
     #[must_use]
     pub fn watch_list_support(mut self, support: WatchListSupport) -> Self {
         self.support = support;

@@ -60,6 +60,7 @@ pub struct LeaderElector {
 }
 
 /// Options of a [`LeaderElector`].
+#[doc(alias("LeaderElectionConfig", "ResourceLockConfig"))]
 pub struct LeaderElectorBuilder {
     client: Client,
     namespace: String,
@@ -72,6 +73,7 @@ pub struct LeaderElectorBuilder {
 
 impl LeaderElectorBuilder {
     /// Adds a label of the Lease, which it has from the next acquisition on. Its other labels are kept.
+    #[doc(alias("LeaderElectionLabels", "NewWithLabels"))]
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
@@ -152,6 +154,14 @@ impl LeaderElectorBuilder {
 
 impl LeaderElector {
     /// Returns the options of an elector for the Lease of this namespace and name.
+    #[doc(alias(
+        "LeaderElectionID",
+        "LeaderElectionNamespace",
+        "LeaseLock",
+        "LeasesResourceLock",
+        "NewFromKubeconfig",
+        "NewLeaderElector"
+    ))]
     pub fn builder(
         client: Client,
         namespace: impl Into<String>,
@@ -194,17 +204,20 @@ impl LeaderElector {
     }
 
     /// Returns the identity of the leader that this elector has seen last; `None` if there was none.
+    #[doc(alias = "GetLeader")]
     pub fn leader(&self) -> Option<Arc<str>> {
         self.leader.get()
     }
 
     /// Returns a receiver of the leader's identity, which changes while this elector waits for the leadership or has it.
+    #[doc(alias = "OnNewLeader")]
     pub fn leaders(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.leader.subscribe()
     }
 
     /// Returns since when this elector waits for the leadership, when the API server last answered, and the last error; `None` while
     /// it does not wait. With it a health distinguishes a candidate that cannot reach the API server from one that waits for another leader.
+    #[doc(alias("NewLeaderHealthzAdaptor", "WatchDog"))]
     pub fn candidacy(&self) -> Option<Candidacy> {
         self.waits.read()
     }
@@ -239,6 +252,7 @@ impl LeaderElector {
     ///
     /// # Panics
     /// Outside of a tokio runtime with a timer.
+    #[doc(alias("OnStartedLeading", "RunOrDie"))]
     pub async fn acquire(&self) -> Leadership {
         let mut holder = self.holder();
         let lease = self.lease();

@@ -48,6 +48,7 @@ impl Leadership {
 
     /// How often the Lease has changed its holder. A later leader has a greater number, unless the Lease was deleted in
     /// between, so it can serve as a fencing token for systems that are not the API server.
+    #[doc(alias = "LeaderElectionRecord")]
     pub fn transitions(&self) -> i32 {
         self.transitions
     }
@@ -66,6 +67,7 @@ impl Leadership {
     ///
     /// # Cancel safety
     /// Nothing is lost: a later call returns at once.
+    #[doc(alias = "OnStoppedLeading")]
     pub async fn ended(&self) -> NotLeader {
         self.term.ended.cancelled().await;
         self.term.reason()
@@ -78,6 +80,7 @@ impl Leadership {
     ///
     /// # Errors
     /// The leadership ended before the future.
+    #[doc(alias("LeaderCallbacks", "OnStartedLeading", "RunOrDie"))]
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, NotLeader> {
         tokio::select! {
             biased;
@@ -111,6 +114,7 @@ impl Leadership {
     ///
     /// # Errors
     /// The request failed, or did not end in time. The Lease expires by itself.
+    #[doc(alias("LeaderElectionReleaseOnCancel", "ReleaseOnCancel"))]
     pub async fn release(mut self) -> Result<bool, Error> {
         let lease = self.term.lease.clone();
         self.term.end(End::Released);

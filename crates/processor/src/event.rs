@@ -52,6 +52,7 @@ pub struct Added<O> {
     /// The state of the object.
     pub object: O,
     /// Whether the object existed when the informer started or when this handler joined.
+    #[doc(alias = "InitApply")]
     pub in_initial_list: bool,
     /// The revision of the store after the addition.
     pub revision: u64,
@@ -199,6 +200,7 @@ impl<O> Event<O> {
 
 impl<O: Deref<Target: Object>> Event<O> {
     /// Returns the key of the object.
+    #[doc(alias("DeletionHandlingMetaNamespaceKeyFunc", "DeletionHandlingObjectToName"))]
     pub fn key(&self) -> KeyRef<'_> {
         match self {
             Self::Added(added) => added.object.key(),

@@ -15,6 +15,7 @@ use crate::event::{Added, Deleted, Event, Left, Updated};
 /// after a second.
 ///
 /// Follows client-go 0.37 (`ResourceEventHandler`), with the same callbacks.
+#[doc(alias("ResourceEventHandler", "TypedResourceEventHandler"))]
 pub trait EventHandler<O>: Send + 'static {
     /// Called when an object was added, from this handler's point of view.
     fn on_add(&mut self, added: &Added<O>) {
@@ -57,6 +58,7 @@ impl<O, F: FnMut(&Event<O>) + Send + 'static> EventHandler<O> for F {
 ///
 /// Every `FnMut(Event<O>) -> impl Future` is a handler. The futures must not block. When the processor ends, a callback
 /// future that has not ended within the grace period is dropped at its await point.
+#[doc(alias = "ResourceEventHandler")]
 pub trait AsyncEventHandler<O: Send + Sync + 'static>: Send + 'static {
     /// Called when an object was added, from this handler's point of view.
     ///
@@ -179,6 +181,12 @@ where
 /// ```
 ///
 /// Follows client-go 0.37 (`ResourceEventHandlerDetailedFuncs`).
+#[doc(alias(
+    "ResourceEventHandlerDetailedFuncs",
+    "ResourceEventHandlerFuncs",
+    "TypedResourceEventHandlerDetailedFuncs",
+    "TypedResourceEventHandlerFuncs"
+))]
 #[must_use]
 pub struct EventHandlerFuncs<O> {
     on_add: Option<Box<OnAdd<O>>>,
@@ -199,18 +207,21 @@ impl<O> EventHandlerFuncs<O> {
     }
 
     /// Sets the closure that is called for additions.
+    #[doc(alias = "AddFunc")]
     pub fn on_add(mut self, call: impl FnMut(&Added<O>) + Send + 'static) -> Self {
         self.on_add = Some(Box::new(call));
         self
     }
 
     /// Sets the closure that is called for updates.
+    #[doc(alias = "UpdateFunc")]
     pub fn on_update(mut self, call: impl FnMut(&Updated<O>) + Send + 'static) -> Self {
         self.on_update = Some(Box::new(call));
         self
     }
 
     /// Sets the closure that is called for deletions.
+    #[doc(alias = "DeleteFunc")]
     pub fn on_delete(mut self, call: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
         self.on_delete = Some(Box::new(call));
         self

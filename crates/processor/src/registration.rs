@@ -19,6 +19,7 @@ use crate::own_code;
 /// Cheap to clone. Dropping it does not remove the handler, which stays until it is removed or its processor stops.
 ///
 /// Follows client-go 0.37 (`ResourceEventHandlerRegistration`).
+#[doc(alias = "ResourceEventHandlerRegistration")]
 #[derive(Clone)]
 pub struct Registration {
     pub(crate) listener: Arc<Listener>,
@@ -34,6 +35,7 @@ impl Registration {
 
     /// Returns whether the processor has synced and the handler has processed the whole initial list. An event over
     /// which the handler panicked counts as processed.
+    #[doc(alias = "IsDone")]
     pub fn has_synced(&self) -> bool {
         self.listener.synced.is_cancelled()
     }
@@ -65,6 +67,7 @@ impl Registration {
     ///
     /// # Cancel safety
     /// Nothing is lost: the wait only observes the handler, and a later call returns at once if it has synced.
+    #[doc(alias("DoneChecker", "HasSyncedChecker", "InitDone"))]
     pub fn synced(&self) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
         let listener = &*self.listener;
         let wait = async move {
@@ -122,6 +125,7 @@ impl Registration {
     ///
     /// # Cancel safety
     /// Dropping the future only ends the wait: the handler stays removed.
+    #[doc(alias = "RemoveEventHandler")]
     pub fn remove(&self) -> impl Future<Output = ()> + Send + 'static {
         let Self { listener, listeners } = self.clone();
         listener.remove();

@@ -31,6 +31,7 @@ type Delays = Box<dyn Iterator<Item = Duration> + Send>;
 /// let steady = Backoff::from_delays(|| std::iter::repeat(Duration::from_secs(5)));
 /// # _ = (doubling, steady);
 /// ```
+#[doc(alias("default_backoff", "DefaultBackoff"))]
 #[derive(Clone)]
 pub struct Backoff {
     delays: Arc<dyn Fn() -> Delays + Send + Sync>,
@@ -39,6 +40,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// Creates delays that double from `first` to `longest`, each lengthened at random to at most twice its length.
+    #[doc(alias = "ExponentialBackoff")]
     pub fn exponential(first: Duration, longest: Duration) -> Self {
         Self::growing(first, longest, 2.0)
     }
@@ -65,6 +67,7 @@ impl Backoff {
     /// Sets the time after which the delays start over, measured from the first of them: 2 minutes by default.
     ///
     /// Follows client-go 0.37 (`defaultBackoffReset`).
+    #[doc(alias = "ResetTimerBackoff")]
     #[must_use]
     pub fn reset_after(mut self, time: Duration) -> Self {
         self.reset_after = time;

@@ -175,6 +175,7 @@ pub enum SourceError {
     },
     /// A watch ended in less than a second and delivered nothing new, or was at least the fifth in a row that ended
     /// within a second.
+    #[doc(alias = "VeryShortWatchError")]
     #[error("very short watch: it ended after {lasted:?} and {events} events")]
     VeryShortWatch {
         /// The duration of the watch.

@@ -54,6 +54,7 @@ pub(crate) const STALL_MARGIN: Duration = Duration::from_secs(30);
 
 /// Whether the reflector requests the initial list as a watch (`sendInitialEvents`), which costs the server far less
 /// memory.
+#[doc(alias = "InitialListStrategy")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WatchListMode {
@@ -64,6 +65,7 @@ pub enum WatchListMode {
     /// Never uses a watch-list.
     Off,
     /// Always uses a watch-list. If the server does not support it, every attempt fails and the reflector never lists.
+    #[doc(alias = "StreamingList")]
     Always,
 }
 
@@ -76,6 +78,7 @@ pub(crate) enum ConsistencyCheck {
 }
 
 /// A failure, as passed to the error hook.
+#[doc(alias = "DefaultWatchErrorHandler")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Failure<'a> {
@@ -144,6 +147,7 @@ impl ReflectorOptions {
     /// Sets the period after which the sink receives a resync ([`Delta::SyncAll`](kinformer_core::Delta::SyncAll)). By
     /// default, and with a period of zero, there are no resyncs. The period restarts when a resync is done. No resync
     /// happens before the first list or during a list.
+    #[doc(alias = "FullResyncPeriod")]
     #[must_use]
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.resync_period = (!period.is_zero()).then_some(period);
@@ -155,6 +159,7 @@ impl ReflectorOptions {
     /// period ends with a resync.
     ///
     /// Follows client-go 0.37 (`ShouldResync`).
+    #[doc(alias("ShouldResync", "ShouldResyncFunc"))]
     #[must_use]
     pub fn mark_due_resyncs(mut self, mark: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.mark_due_resyncs = Some(Arc::new(mark));
@@ -166,6 +171,7 @@ impl ReflectorOptions {
     /// pages is an error ([`SourceError::EndlessList`]).
     ///
     /// Follows client-go 0.37 (`WatchListPageSize`).
+    #[doc(alias = "WatchListPageSize")]
     #[must_use]
     pub fn page_size(mut self, objects: NonZeroU32) -> Self {
         self.page_size = Some(objects);
@@ -173,6 +179,7 @@ impl ReflectorOptions {
     }
 
     /// Sets whether the reflector requests the initial list as a watch.
+    #[doc(alias = "streaming_lists")]
     #[must_use]
     pub fn watch_list(mut self, mode: WatchListMode) -> Self {
         self.watch_list = mode;
@@ -196,6 +203,7 @@ impl ReflectorOptions {
     }
 
     /// Sets the delays between attempts.
+    #[doc(alias("StreamBackoff", "trigger_backoff"))]
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -242,6 +250,7 @@ impl ReflectorOptions {
     ///
     /// Follows client-go 0.37 (`MaxInternalErrorRetryDuration`), where the default is zero and there is no delay
     /// between the attempts.
+    #[doc(alias("MaxInternalErrorRetryDuration", "NewRetryWithDeadline", "RetryWithDeadline"))]
     #[must_use]
     pub fn internal_error_window(mut self, window: Duration) -> Self {
         self.internal_error_window = window;
@@ -252,6 +261,7 @@ impl ReflectorOptions {
     /// panics are contained.
     ///
     /// Follows client-go 0.37 (`WatchErrorHandler`).
+    #[doc(alias("WatchErrorHandler", "WatchErrorHandlerWithContext"))]
     #[must_use]
     pub fn error_hook(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.error_hook = Some(Arc::new(hook));

@@ -54,6 +54,7 @@ const MAX_RESERVE: usize = 1 << 20;
 /// ```
 ///
 /// Follows client-go 0.37 (`ListPager`). Its default reads 10 pages ahead.
+#[doc(alias = "ListPager")]
 pub struct Pager<T: Object> {
     pub(crate) source: Arc<dyn ListerWatcher<T>>,
     /// The request for the first page.

@@ -42,11 +42,13 @@ impl Drop for StopOnDrop {
 
 impl<T: Object, S: Sink<T>> Reflector<T, S> {
     /// Creates a reflector with the default options. The name appears in logs and errors.
+    #[doc(alias("NewNamedReflector", "NewReflector"))]
     pub fn new(name: impl Into<Arc<str>>, source: impl ListerWatcher<T> + 'static, sink: S) -> Self {
         Self::with_options(name, source, sink, ReflectorOptions::default())
     }
 
     /// Creates a reflector with options.
+    #[doc(alias = "NewReflectorWithOptions")]
     pub fn with_options(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,
@@ -121,6 +123,7 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     /// unfinished list, the initial events of an unfinished watch-list, and a complete list that waits for room in the
     /// sink or for the consistency check. An event of a watch is given to the sink as it is received, without an await in
     /// between; only an event that the sink has refused for lack of room is lost.
+    #[doc(alias("ListAndWatch", "ListAndWatchWithContext", "RunWithContext"))]
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
         let Self { source, sink, exchange, known, options, stop_on_drop } = self;
         let shared = stop_on_drop.0.clone();

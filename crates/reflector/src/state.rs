@@ -108,6 +108,7 @@ pub enum StopReason {
 }
 
 /// Counters of a reflector since its creation.
+#[doc(alias = "MetricsProvider")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorMetrics {
@@ -336,6 +337,7 @@ impl Shared {
 }
 
 /// Observes a reflector. Cheap to clone; it keeps neither the reflector running nor its objects alive.
+#[doc(alias = "ShutDownEventHandler")]
 #[derive(Clone)]
 pub struct ReflectorHandle {
     pub(crate) shared: Arc<Shared>,
@@ -377,6 +379,7 @@ impl ReflectorHandle {
     /// ```
     ///
     /// Follows client-go 0.37 (`LastSyncResourceVersion`).
+    #[doc(alias = "LastSyncResourceVersion")]
     pub fn last_version(&self) -> ResourceVersion {
         self.shared.version.lock().clone()
     }
@@ -455,6 +458,7 @@ impl ReflectorHandle {
     }
 
     /// Returns whether the sink has been given its first list.
+    #[doc(alias = "HasSynced")]
     pub fn is_synced(&self) -> bool {
         self.shared.progress.borrow().synced
     }

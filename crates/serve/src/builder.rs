@@ -176,6 +176,7 @@ impl ServerBuilder {
     /// and is shown. A panic is a failure with its message.
     ///
     /// Follows controller-runtime 0.25 (`Manager.AddHealthzCheck`).
+    #[doc(alias = "AddHealthzCheck")]
     pub fn health_check(
         mut self,
         name: impl Into<String>,
@@ -189,6 +190,7 @@ impl ServerBuilder {
     /// [`health_check`](Self::health_check).
     ///
     /// Follows controller-runtime 0.25 (`Manager.AddReadyzCheck`).
+    #[doc(alias = "AddReadyzCheck")]
     pub fn ready_check(
         mut self,
         name: impl Into<String>,
@@ -213,6 +215,7 @@ impl ServerBuilder {
     /// it. Port 0 picks a free port: [`Server::probes_addr`].
     ///
     /// With a [token](Self::token), the two paths then need it on the main address.
+    #[doc(alias = "HealthProbeBindAddress")]
     pub fn probes_on(mut self, address: SocketAddr) -> Self {
         self.probes = Some(address);
         self

@@ -105,6 +105,7 @@ impl QueueKind {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "SharedIndexInformerOptions")]
 #[must_use = "nothing is built yet"]
 pub struct SharedIndexInformerBuilder<T: Object> {
     sources: Sources<T>,
@@ -127,11 +128,13 @@ impl<T: Object> SharedIndexInformer<T> {
     ///
     /// # Errors
     /// As [`SharedIndexInformerBuilder::build`]; no error occurs with the default settings.
+    #[doc(alias("NewSharedIndexInformer", "NewSharedInformer", "NewTypedSharedIndexInformer"))]
     pub fn new(source: impl ListerWatcher<T> + 'static) -> Result<Self, Error> {
         Self::builder(source).build()
     }
 
     /// Returns a builder for an informer with a name, indexes, a transform, or resyncs.
+    #[doc(alias("NewSharedIndexInformer", "NewSharedIndexInformerWithOptions"))]
     pub fn builder(source: impl ListerWatcher<T> + 'static) -> SharedIndexInformerBuilder<T> {
         Self::builder_of(Sources::one(source))
     }
@@ -243,6 +246,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("NewTransformingIndexerInformer", "NewTransformingInformer", "SetTransform"))]
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
         self
@@ -262,12 +266,14 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
 
     /// Sets the resync period of handlers that request none: after each period, a handler receives every object again.
     /// Zero, the default, and [`Duration::MAX`] mean never.
+    #[doc(alias = "ResyncPeriod")]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = period;
         self
     }
 
     /// Sets a function that is called with every failure of lists and watches: see [`ReflectorOptions::error_hook`].
+    #[doc(alias("SetWatchErrorHandler", "SetWatchErrorHandlerWithContext"))]
     pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.options = self.options.error_hook(hook);
         self

@@ -17,6 +17,7 @@ use kinformer_store::Error as StoreError;
 #[non_exhaustive]
 pub enum Error {
     /// The informer has stopped. It accepts no handlers and cannot start again.
+    #[doc(alias = "WriterDropped")]
     #[error("the informer {informer:?} has stopped; it accepts no handlers and cannot start again")]
     Stopped {
         /// The name of the informer.

@@ -47,6 +47,7 @@ use crate::part_list::PartList;
 /// Cheap to clone; all clones are the same informer. Handlers may be added and removed at any time until it stops.
 ///
 /// Follows client-go 0.37 (`SharedIndexInformer`).
+#[doc(alias("SharedInformer", "TypedSharedIndexInformer"))]
 pub struct SharedIndexInformer<T: Object> {
     pub(crate) inner: Arc<Inner<T>>,
 }
@@ -128,6 +129,7 @@ impl<T: Object> SharedIndexInformer<T> {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the informer has stopped.
+    #[doc(alias("AddEventHandler", "AddTypedEventHandler"))]
     pub fn add_handler(&self, handler: impl EventHandler<Arc<T>>) -> Result<Registration, Error> {
         Ok(self.handler().add(handler)?)
     }
@@ -170,6 +172,7 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     /// Returns a reader of the store.
+    #[doc(alias("GetIndexer", "GetStore", "GetTypedIndexer"))]
     pub fn store(&self) -> Reader<T> {
         self.inner.indexer.reader()
     }
@@ -242,6 +245,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// [`Error::Indexers`], without any effect, if a name is taken. [`Error::Stopped`] if the informer has stopped.
     ///
     /// Follows client-go 0.37 (`AddIndexers`).
+    #[doc(alias = "AddTypedIndexers")]
     pub fn add_indexers(
         &self,
         indexers: impl IntoIterator<Item = (impl Into<Arc<str>>, IndexFunction<T>)>,
@@ -301,6 +305,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Errors
     /// [`Error::Running`] or [`Error::Stopped`] at once, because an informer runs once. [`Error::ReflectorEnded`] if a
     /// reflector ends unexpectedly. [`Error::Stuck`] at the end if handlers did not return within the grace period.
+    #[doc(alias = "RunWithContext")]
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let inner = &self.inner;
         let informer_loop = inner.startable.lock().take();

@@ -23,6 +23,7 @@ use crate::parts::{NamedSource, Part, PartSink, Sources};
 const BATCH: usize = 128;
 
 /// The process function of an [`InformerLoop`].
+#[doc(alias("ProcessBatch", "ProcessBatchFunc", "ProcessFunc"))]
 pub trait Process<T: Object>: Send {
     /// Processes a batch of deltas, in order. They count as processed when the [`Popped`] is dropped. A batch may
     /// contain only [versions](Popped::versions) and no delta.
@@ -86,6 +87,7 @@ where
 /// ```
 ///
 /// Follows client-go 0.37 (`Controller`).
+#[doc(alias = "InformerOptions")]
 pub struct InformerLoop<T: Object, P> {
     list: Arc<PartList<T>>,
     /// In the order of their parts, in which they start: a simulation is repeated exactly.
@@ -148,6 +150,7 @@ impl<T: Object> CreateReflector<T> {
 
 impl<T: Object, P: Process<T>> InformerLoop<T, P> {
     /// Creates an informer loop with default reflector options. The name appears in logs and errors.
+    #[doc(alias("NewIndexerInformer", "NewInformer"))]
     pub fn new(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,
@@ -158,6 +161,7 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
     }
 
     /// Creates an informer loop with reflector options.
+    #[doc(alias = "NewInformerWithOptions")]
     pub fn with_options(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,

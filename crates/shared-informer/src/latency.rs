@@ -15,6 +15,7 @@ pub(crate) struct Latency {
 }
 
 /// The distribution of the durations of an operation.
+#[doc(alias("HistogramMetric", "SummaryMetric"))]
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LatencySummary {

@@ -12,10 +12,18 @@ use crate::latency::LatencySummary;
 /// The metrics of an informer, read at one moment.
 ///
 /// Follows client-go 0.37 (the `informer_*` and `reflector_*` metrics).
+#[doc(alias(
+    "CounterMetric",
+    "GaugeMetric",
+    "GetController",
+    "WithStoreMetrics",
+    "WithThreadSafeStoreMetrics"
+))]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerMetrics {
     /// The name of the informer.
+    #[doc(alias = "InformerNameAndResource")]
     pub name: Arc<str>,
     /// The resource name, such as `deployments.apps`.
     pub resource: Arc<str>,
@@ -26,6 +34,7 @@ pub struct InformerMetrics {
     /// The number of objects in the store.
     pub objects: usize,
     /// The version of each part in the store.
+    #[doc(alias = "LastSyncResourceVersion")]
     pub resource_versions: Versions,
     /// The metrics of the queue between the reflector and the store.
     pub queue: DeltaQueueMetrics,

@@ -41,6 +41,7 @@ use crate::{Error, InformerMetrics, SharedIndexInformer};
 /// assert!(page.contains(r#"informer_queued_items{name="items",resource="items"} 0"#));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("InformerMetricsProvider", "SetInformerMetricsProvider", "SetReflectorMetricsProvider"))]
 #[derive(Clone, Default)]
 pub struct InformerCollector {
     informers: Arc<Mutex<BTreeMap<Identity, Registered>>>,

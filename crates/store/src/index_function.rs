@@ -19,6 +19,7 @@ type Function<T> = dyn Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + S
 /// the object is stored anyway but is missing from this index, and the returned error names the object and the index.
 ///
 /// Follows client-go 0.37 (`IndexFunc`), where a failing function panics.
+#[doc(alias("IndexerFunc", "IndexFunc", "TypedIndexerFuncToIndexerFunc", "TypedIndexFunc"))]
 pub struct IndexFunction<T>(Arc<Function<T>>);
 
 impl<T: Object> IndexFunction<T> {
@@ -67,6 +68,7 @@ impl<T: Object> IndexFunction<T> {
     /// assert_eq!(pods.by_index("namespace", "default")?, [pod("default/web-0", 1).into()]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "MetaNamespaceIndexFunc")]
     #[must_use]
     pub fn by_namespace() -> Self {
         Self::new(|object, values| values.push(object.key().namespace().unwrap_or_default()))
@@ -179,6 +181,7 @@ impl fmt::Debug for IndexValues {
 /// );
 /// # assert_eq!(indexers.names().collect::<Vec<_>>(), ["namespace", "node"]);
 /// ```
+#[doc(alias("TypedIndexers", "TypedIndexersToIndexers"))]
 pub struct Indexers<T>(Vec<Named<T>>);
 
 impl<T: Object> Indexers<T> {

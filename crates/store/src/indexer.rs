@@ -32,6 +32,7 @@ use crate::{Error, Reader, Store};
 ///
 /// Follows client-go 0.37 (`Indexer`, `ThreadSafeStore`), where a later event with a lower version moves the version
 /// back.
+#[doc(alias("ThreadSafeStore", "TypedIndexer"))]
 pub struct Indexer<T> {
     /// Taken only by writers, before the readers' lock.
     pub(crate) writer: Mutex<Writer>,
@@ -62,6 +63,7 @@ pub struct Indexer<T> {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("StoreOption", "ThreadSafeStoreOption"))]
 #[must_use = "a builder does nothing until it builds"]
 pub struct IndexerBuilder<T> {
     indexers: Indexers<T>,
@@ -88,6 +90,7 @@ impl<T: Object> IndexerBuilder<T> {
     }
 
     /// Sets a transform, applied exactly once to every object before it is stored.
+    #[doc(alias("TransformingStore", "WithTransformer"))]
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
         self
@@ -110,12 +113,14 @@ impl<T: Object> IndexerBuilder<T> {
 
 impl<T: Object> Indexer<T> {
     /// Creates an indexer without indexes: a plain store.
+    #[doc(alias("NewIndexer", "NewNamespaceKeyedIndexerAndReflector", "NewStore", "NewThreadSafeStore"))]
     #[must_use]
     pub fn new() -> Self {
         Self::with(Vec::new(), None, Parts::one())
     }
 
     /// Returns a builder, for an indexer with indexes, a transform or parts.
+    #[doc(alias = "NewIndexer")]
     pub fn builder() -> IndexerBuilder<T> {
         IndexerBuilder { indexers: Indexers::new(), transform: None, parts: Parts::one() }
     }

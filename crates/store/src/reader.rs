@@ -71,6 +71,7 @@ impl<T: Object> Reader<T> {
     /// ```
     ///
     /// Follows client-go 0.37 (`Store.GetByKey`; `Store.Get(object)` is this with the object's key).
+    #[doc(alias = "GetByKey")]
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         self.shared.roots.read().get(key.into()).cloned()
     }
@@ -99,6 +100,7 @@ impl<T: Object> Reader<T> {
     /// Returns the keys of all objects, in no particular order. O(n), one allocation per key.
     ///
     /// Follows client-go 0.37 (`Store.ListKeys`).
+    #[doc(alias = "ListKeys")]
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.snapshot().keys()
     }
@@ -169,6 +171,7 @@ impl<T: Object> Reader<T> {
     /// [`Error::UnknownIndex`]: there is no index of this name.
     ///
     /// Follows client-go 0.37 (`Indexer.ListIndexFuncValues`).
+    #[doc(alias = "ListIndexFuncValues")]
     pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, Error> {
         Ok(self.snapshot().index_values(index)?.cloned().collect())
     }
@@ -177,16 +180,19 @@ impl<T: Object> Reader<T> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`]: there is no index of this name.
+    #[doc(alias = "GetIndexers")]
     pub fn index_function(&self, index: &str) -> Result<IndexFunction<T>, Error> {
         self.snapshot().index_function(index)
     }
 
     /// Returns the names of the indexes, in the order in which they were added.
+    #[doc(alias = "GetIndexers")]
     pub fn index_names(&self) -> Vec<Arc<str>> {
         self.snapshot().index_names().cloned().collect()
     }
 
     /// Returns the newest resource version that the store reflects, by part.
+    #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_versions(&self) -> Versions {
         self.shared.roots.read().versions.clone()
     }

@@ -294,6 +294,14 @@ impl<T: Object> Indexer<T> {
     /// Applies several deltas, like [`Self::apply`], for callers that do not need the changes.
     ///
     /// Follows client-go 0.37 (`ThreadSafeStoreWithTransaction`).
+    #[doc(alias(
+        "ThreadSafeStoreTransaction",
+        "ThreadSafeStoreWithTransaction",
+        "TransactionStore",
+        "TransactionTypeAdd",
+        "TransactionTypeDelete",
+        "TransactionTypeUpdate"
+    ))]
     pub fn transaction(&self, deltas: impl IntoIterator<Item = Delta<T>>) -> PartialErrors {
         self.write_all(deltas.into_iter().collect()).errors
     }

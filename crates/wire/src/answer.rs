@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use crate::Encoding;
 
 /// The treatment of `metadata.managedFields`.
+#[doc(alias = "TransformStripManagedFields")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ManagedFields {

@@ -17,6 +17,7 @@ const TOKEN: u128 = 1_000_000_000;
 ///
 /// Each call takes a token. If there is none, the call reserves the next one, and the key waits for it. Tokens are counted
 /// exactly, at any rate.
+#[doc(alias("BucketRateLimiter", "TypedBucketRateLimiter"))]
 pub struct Bucket {
     rate: u128,
     burst: u128,

@@ -69,6 +69,7 @@ impl<K, C> Item<K, C> {
     }
 
     /// Returns how many times the key was retried since it was last forgotten.
+    #[doc(alias = "NumRequeues")]
     pub fn retries(&self) -> u32 {
         self.shared.limiter.retries(&self.taken.key)
     }
@@ -84,6 +85,7 @@ impl<K, C> Item<K, C> {
     ///
     /// The key is handed out earlier if it is or was added meanwhile. It is not added if the queue is shut down or
     /// does not admit it any more.
+    #[doc(alias = "AddRateLimited")]
     pub fn retry(mut self) {
         self.finish(Some(self.again().rate_limited()));
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 ///
 /// The names are those of client-go's metrics, with the prefix and the units of its provider for Prometheus. The
 /// durations are zero in a queue that does not record them.
+#[doc(alias("CounterMetric", "GaugeMetric", "MetricsProvider", "SetProvider", "SettableGaugeMetric"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueMetrics {
@@ -37,6 +38,7 @@ pub struct QueueMetrics {
 }
 
 /// The number of durations up to each of some bounds.
+#[doc(alias("HistogramMetric", "SummaryMetric"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram<const N: usize = 12> {
     bounds: &'static [Duration; N],

@@ -29,6 +29,7 @@ impl Add {
     }
 
     /// Delays the key. Zero is at once.
+    #[doc(alias = "ScheduleRequest")]
     pub const fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self

@@ -20,11 +20,27 @@ use crate::state::Phase;
 /// behind all keys of its priority.
 ///
 /// A clone is another handle of the same queue. `Eq` of keys is the only user code that runs under the lock of the queue.
+#[doc(alias(
+    "DelayingInterface",
+    "priorityqueue",
+    "RateLimitingInterface",
+    "TypedDelayingInterface",
+    "TypedInterface",
+    "TypedRateLimitingInterface"
+))]
 pub struct WorkQueue<K, C = ()> {
     shared: Arc<Shared<K, C>>,
 }
 
 /// Options of a [`WorkQueue`].
+#[doc(alias(
+    "DelayingQueueConfig",
+    "QueueConfig",
+    "RateLimitingQueueConfig",
+    "TypedDelayingQueueConfig",
+    "TypedQueueConfig",
+    "TypedRateLimitingQueueConfig"
+))]
 pub struct WorkQueueBuilder<K> {
     limiter: Option<Arc<dyn RateLimiter<K>>>,
     fairness: Fairness,
@@ -33,6 +49,7 @@ pub struct WorkQueueBuilder<K> {
 
 impl<K> WorkQueueBuilder<K> {
     /// Sets the rate limiter of retries. The default is [`default_rate_limiter`](crate::default_rate_limiter).
+    #[doc(alias = "NewTypedRateLimitingQueue")]
     #[must_use]
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Some(Arc::new(limiter));
@@ -74,6 +91,17 @@ impl<K> WorkQueueBuilder<K> {
 
 impl<K: Eq + Hash + Clone + Send + Sync + 'static> WorkQueue<K> {
     /// Creates a queue with the default options.
+    #[doc(alias(
+        "NewDelayingQueue",
+        "NewNamed",
+        "NewNamedDelayingQueue",
+        "NewNamedRateLimitingQueue",
+        "NewRateLimitingQueue",
+        "NewTyped",
+        "NewTypedDelayingQueue",
+        "NewTypedRateLimitingQueue",
+        "TypedNewDelayingQueue"
+    ))]
     pub fn new() -> Self {
         Self::builder().build()
     }
@@ -81,6 +109,17 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static> WorkQueue<K> {
 
 impl<K> WorkQueue<K> {
     /// Returns the options of a new queue.
+    #[doc(alias(
+        "NewDelayingQueueWithConfig",
+        "NewDelayingQueueWithCustomClock",
+        "NewDelayingQueueWithCustomQueue",
+        "NewRateLimitingQueueWithConfig",
+        "NewRateLimitingQueueWithDelayingInterface",
+        "NewTypedDelayingQueueWithConfig",
+        "NewTypedRateLimitingQueueWithConfig",
+        "NewTypedWithConfig",
+        "NewWithConfig"
+    ))]
     pub fn builder() -> WorkQueueBuilder<K> {
         WorkQueueBuilder { limiter: None, fairness: Fairness::default(), records_durations: true }
     }
@@ -96,6 +135,7 @@ impl<K, C> WorkQueue<K, C> {
     }
 
     /// Adds a key after a delay, with priority 0. Returns whether it was accepted, as [`Self::add_with`].
+    #[doc(alias = "debounced_scheduler")]
     pub fn add_after(&self, key: K, delay: Duration) -> bool
     where
         K: Eq + Hash,
@@ -136,6 +176,7 @@ impl<K, C> WorkQueue<K, C> {
     }
 
     /// Returns how many times a key was retried since it was last forgotten. client-go's `NumRequeues`.
+    #[doc(alias = "NumRequeues")]
     pub fn retries(&self, key: &K) -> u32 {
         self.shared.limiter.retries(key)
     }
@@ -289,6 +330,7 @@ impl<K, C> WorkQueue<K, C> {
     }
 
     /// Returns whether the queue was shut down, with or without a drain.
+    #[doc(alias = "ShuttingDown")]
     pub fn is_shut_down(&self) -> bool {
         self.shared.is_shut_down()
     }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 /// Decides how long a key waits before it is retried. Follows client-go 0.37 (`TypedRateLimiter`).
 ///
 /// A queue calls it without holding a lock, from any thread.
+#[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send + Sync {
     /// Counts a failure of the key, and returns how long the key waits.
     fn when(&self, key: &K) -> Duration;
@@ -19,6 +20,7 @@ pub trait RateLimiter<K>: Send + Sync {
     fn forget(&self, key: &K);
 
     /// Returns the number of failures of the key since it was last forgotten.
+    #[doc(alias = "NumRequeues")]
     fn retries(&self, key: &K) -> u32;
 
     /// Returns the number of keys with failures, which use memory until they are forgotten.
@@ -81,6 +83,12 @@ impl<K: Eq + Hash + Clone> Failures<K> {
 
 /// Doubles the delay of a key with each failure, up to a limit. Follows client-go 0.37
 /// (`TypedItemExponentialFailureRateLimiter`).
+#[doc(alias(
+    "DefaultItemBasedRateLimiter",
+    "DefaultTypedItemBasedRateLimiter",
+    "ItemExponentialFailureRateLimiter",
+    "TypedItemExponentialFailureRateLimiter"
+))]
 pub struct ItemExponential<K> {
     failures: Failures<K>,
     base: Duration,
@@ -89,6 +97,7 @@ pub struct ItemExponential<K> {
 
 impl<K> ItemExponential<K> {
     /// The first failure delays a key by `base`, and none by more than `max`.
+    #[doc(alias("NewItemExponentialFailureRateLimiter", "NewTypedItemExponentialFailureRateLimiter"))]
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { failures: Failures::new(), base, max }
     }
@@ -130,6 +139,7 @@ impl<K: Eq + Hash + Clone + Send> RateLimiter<K> for ItemExponential<K> {
 
 /// A short delay for the first failures of a key, then a long one. Follows client-go 0.37
 /// (`TypedItemFastSlowRateLimiter`).
+#[doc(alias("ItemFastSlowRateLimiter", "TypedItemFastSlowRateLimiter"))]
 pub struct ItemFastSlow<K> {
     failures: Failures<K>,
     fast: Duration,
@@ -139,6 +149,7 @@ pub struct ItemFastSlow<K> {
 
 impl<K> ItemFastSlow<K> {
     /// Delays a key by `fast` for its first `fast_attempts` failures, then by `slow`.
+    #[doc(alias("NewItemFastSlowRateLimiter", "NewTypedItemFastSlowRateLimiter"))]
     pub fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
         Self { failures: Failures::new(), fast, slow, fast_attempts }
     }
@@ -164,12 +175,14 @@ impl<K: Eq + Hash + Clone + Send> RateLimiter<K> for ItemFastSlow<K> {
 
 /// The longest delay of several limiters; all of them count each failure. Follows client-go 0.37
 /// (`TypedMaxOfRateLimiter`).
+#[doc(alias("MaxOfRateLimiter", "TypedMaxOfRateLimiter"))]
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOf<K> {
     /// Without a limiter, there is no delay.
+    #[doc(alias("NewMaxOfRateLimiter", "NewTypedMaxOfRateLimiter"))]
     pub fn new() -> Self {
         Self { limiters: Vec::new() }
     }
@@ -208,6 +221,7 @@ impl<K> RateLimiter<K> for MaxOf<K> {
 }
 
 /// Another limiter, with an upper limit of its delays. Follows client-go 0.37 (`TypedWithMaxWaitRateLimiter`).
+#[doc(alias("TypedWithMaxWaitRateLimiter", "WithMaxWaitRateLimiter"))]
 #[derive(Clone, Copy, Debug)]
 pub struct MaxWait<L> {
     limiter: L,
@@ -216,6 +230,7 @@ pub struct MaxWait<L> {
 
 impl<L> MaxWait<L> {
     /// Delays no key by more than `max`.
+    #[doc(alias("NewTypedWithMaxWaitRateLimiter", "NewWithMaxWaitRateLimiter"))]
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

@@ -9,8 +9,8 @@ use super::step::Group::{Full, Gate};
 use super::step::{Done, Extent, Step};
 use crate::semver::Baseline;
 use crate::{
-    book, browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, packages,
-    release, semver, simulate, tidy,
+    book, browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, names,
+    packages, release, semver, simulate, tidy,
 };
 
 const README: &str = "README.md";
@@ -23,11 +23,14 @@ const OLDEST_KUBERNETES: &str = "1.33";
 /// The compiler of docs.rs, and of options of cargo that are not stable.
 const NIGHTLY: &str = "nightly";
 
+/// The target folder of the documentation as on docs.rs.
+const DOCS_RS: &str = "target/docs-rs";
+
 /// The library whose public items depend on the Kubernetes version.
 const FACADE: &str = "kinformer";
 
 /// All steps. Within a group, fast steps and steps that often fail come first.
-pub(super) const STEPS: [Step; 28] = [
+pub(super) const STEPS: [Step; 29] = [
     Step { name: "fmt", group: Gate, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", group: Gate, run: |_| tidy::run().map(passed) },
     Step { name: "contract", group: Gate, run: |_| contract::quietly().map(passed) },
@@ -44,6 +47,7 @@ pub(super) const STEPS: [Step; 28] = [
     Step { name: "documentation", group: Full, run: |_| documentation() },
     Step { name: "documentation of each library alone", group: Full, run: each_documented },
     Step { name: "documentation as on docs.rs", group: Full, run: documented_by_nightly },
+    Step { name: "names in the documentation", group: Full, run: |_| names_are_found() },
     Step { name: "the book", group: Full, run: |_| the_book() },
     Step { name: "model checking", group: Full, run: model_checking },
     // Unoptimized, because that shares the dependencies with the tests.
@@ -148,7 +152,7 @@ fn each_documented(extent: Extent) -> Result<Done, String> {
 /// features.
 fn documented_by_nightly(extent: Extent) -> Result<Done, String> {
     let Some(nightly) = toolchain(NIGHTLY) else { return Ok(no_nightly()) };
-    let target = files::root().join("target/docs-rs").display().to_string();
+    let target = files::root().join(DOCS_RS).display().to_string();
     let env = [("RUSTDOCFLAGS", "--cfg docsrs -D warnings"), ("CARGO_TARGET_DIR", target.as_str())];
     let with_features = packages::published()?.into_iter().filter(|package| !package.features.is_empty());
     for package in extent.of(with_features, PARTS) {
@@ -164,6 +168,23 @@ fn document(package: &Package) -> Vec<String> {
         ["doc", "--quiet", "--no-deps", "--package", &package.name].map(str::to_owned).to_vec();
     arguments.extend(docs_rs(&package.metadata));
     arguments
+}
+
+/// Documents all published libraries, and asks the search of rustdoc for the names of other projects. The stable rustdoc 1.95 loses
+/// the aliases of items that another module exports; the one of docs.rs does not.
+fn names_are_found() -> Result<Done, String> {
+    let Some(nightly) = toolchain(NIGHTLY) else { return Ok(no_nightly()) };
+    run_unless(browser::missing_node(), || {
+        let mut arguments =
+            ["run", &nightly, "cargo", "doc", "--no-deps", "--all-features"].map(str::to_owned).to_vec();
+        for package in semver::libraries()? {
+            arguments.extend(["--package".to_owned(), package.name.to_string()]);
+        }
+        let target = files::root().join(DOCS_RS);
+        let folder = target.display().to_string();
+        command("rustup", &words(&arguments), &[("CARGO_TARGET_DIR", &folder), KUBERNETES])?;
+        contract::fail(names::search::problems(&target.join("doc"))?)
+    })
 }
 
 fn words(arguments: &[String]) -> Vec<&str> {

@@ -1,6 +1,6 @@
 //! Generates the facade's accessors and a list of types from the sources of k8s-openapi, and the tables of
 //! `kinformer-wire` and `kinformer-apiserver` from the struct tags of Kubernetes' Go types and from the OpenAPI definitions
-//! of kube-apiserver.
+//! of kube-apiserver. Also the names of other projects, and the page with their counterparts.
 //!
 //! The sources of k8s-openapi are generated themselves, with one file for each type and one tree for each Kubernetes
 //! version, so they are parsed as text.
@@ -9,6 +9,7 @@ mod accessors;
 mod layouts;
 mod merge_types;
 mod messages;
+mod names;
 mod output;
 mod registry;
 mod source;
@@ -22,6 +23,7 @@ use std::fs;
 
 use crate::contract::fail;
 use crate::files;
+use crate::names::{PAGE, UPSTREAM};
 use merge_types::MergeTypes;
 use messages::Messages;
 use output::COMMAND;
@@ -32,6 +34,9 @@ pub(crate) struct Args {
     /// Write nothing; fail if the committed files are out of date
     #[arg(long)]
     check: bool,
+    /// Write only the names of other projects, and the page of names
+    #[arg(long)]
+    names: bool,
 }
 
 /// The generated folders, which contain nothing else.
@@ -46,9 +51,23 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.check {
         return check();
     }
+    if args.names {
+        write(&Files::from([(UPSTREAM.to_owned(), names::upstream()?)]))?;
+        return write(&Files::from([(PAGE.to_owned(), Some(names::page()?))]));
+    }
     let source = Source::find()?;
     let files = generate(&source, &Go::run()?)?;
-    for (path, text) in &files {
+    write(&files)?;
+    for path in stale(&files)? {
+        fs::remove_file(files::root().join(&path)).map_err(|error| format!("{path}: {error}"))?;
+    }
+    println!("codegen: {} files", files.values().flatten().count());
+    fail(registry::problems(&source)?)
+}
+
+/// Writes the files that differ.
+fn write(files: &Files) -> Result<(), String> {
+    for (path, text) in files {
         let Some(text) = text else { continue };
         if files::read(path).ok().as_ref() != Some(text) {
             let path = files::root().join(path);
@@ -57,11 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             files::write(&path, text)?;
         }
     }
-    for path in stale(&files)? {
-        fs::remove_file(files::root().join(&path)).map_err(|error| format!("{path}: {error}"))?;
-    }
-    println!("codegen: {} files", files.values().flatten().count());
-    fail(registry::problems(&source)?)
+    Ok(())
 }
 
 /// Fails if the committed files are out of date, or if the API server's registry differs from the kinds of Kubernetes.
@@ -75,11 +90,12 @@ pub(crate) fn check() -> Result<(), String> {
 struct Go {
     messages: Option<Messages>,
     types: Option<MergeTypes>,
+    names: Option<String>,
 }
 
 impl Go {
     fn run() -> Result<Self, String> {
-        Ok(Self { messages: Messages::of_go()?, types: MergeTypes::of_go()? })
+        Ok(Self { messages: Messages::of_go()?, types: MergeTypes::of_go()?, names: names::upstream()? })
     }
 }
 
@@ -111,6 +127,8 @@ fn generate(source: &Source, go: &Go) -> Result<Files, String> {
     files.insert(tables::FILE.to_owned(), messages.map(tables::render).transpose()?);
     files.insert(layouts::FILE.to_owned(), messages.map(layouts::render).transpose()?);
     files.insert(merge_types::FILE.to_owned(), go.types.as_ref().map(merge_types::render).transpose()?);
+    files.insert(UPSTREAM.to_owned(), go.names.clone());
+    files.insert(PAGE.to_owned(), Some(names::page()?));
     Ok(files)
 }
 

@@ -95,6 +95,7 @@ impl Access {
 }
 
 /// A user, identified by a bearer token.
+#[doc(alias("AddUser", "AuthenticatedUser"))]
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until it is given to `Access`"]
 pub struct AccessUser {

@@ -21,6 +21,7 @@ const LOG: usize = 1_000;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Configuration of a [`TestCluster`]. Every setting has a default.
+#[doc(alias = "ClientBuilder")]
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct TestClusterBuilder {
@@ -44,17 +45,20 @@ impl Default for TestClusterBuilder {
 
 impl TestClusterBuilder {
     /// Adds a CustomResourceDefinition: of a Rust type, `Widget::crd()`.
+    #[doc(alias("CRDs", "InstallCRDs", "WithStatusSubresource"))]
     pub fn crd(self, definition: impl Serialize) -> Self {
         self.object(definition)
     }
 
     /// Adds an object, which is stored as it is, including its status.
+    #[doc(alias = "WithObjects")]
     pub fn object(mut self, object: impl Serialize) -> Self {
         self.sources.push(Source::Object(serde_json::to_value(object)));
         self
     }
 
     /// Adds the objects of a text with any number of YAML documents.
+    #[doc(alias = "WithObjects")]
     pub fn yaml(mut self, text: impl Into<String>) -> Self {
         self.sources.push(Source::Text(text.into()));
         self
@@ -63,6 +67,13 @@ impl TestClusterBuilder {
     /// Adds the objects of a YAML file, or of the files `*.yaml`, `*.yml` and `*.json` of a folder. Other files and
     /// subfolders are ignored. A relative path is relative to the current directory, which `cargo test` sets to the folder
     /// of the package.
+    #[doc(alias(
+        "CRDDirectoryPaths",
+        "CRDInstallOptions",
+        "ReadCRDFiles",
+        "WebhookInstallOptions",
+        "WithObjects"
+    ))]
     pub fn manifests(mut self, path: impl Into<PathBuf>) -> Self {
         self.sources.push(Source::Path(path.into()));
         self
@@ -177,6 +188,7 @@ impl TestCluster {
     }
 
     /// Returns a builder with the default settings.
+    #[doc(alias = "NewClientBuilder")]
     pub fn builder() -> TestClusterBuilder {
         TestClusterBuilder::default()
     }

@@ -54,6 +54,7 @@ use super::transport;
 /// flight. Use such clients in real time only.
 ///
 /// Dropping the cluster shuts it down without waiting; [`Self::shutdown`] waits.
+#[doc(alias("envtest", "NewClientset", "NewFakeClient", "NewSimpleClientset", "NewSimpleDynamicClient"))]
 pub struct TestCluster {
     pub(super) server: ApiServer,
     pub(super) client: Client,
@@ -109,6 +110,7 @@ impl TestCluster {
     ///
     /// # Errors
     /// [`Error::Client`] without access control, since every user may do everything then.
+    #[doc(alias = "AddUser")]
     pub fn client_as(&self, user: &str) -> Result<Client, Error> {
         if !self.server.has_roles() {
             let reason =
@@ -124,6 +126,7 @@ impl TestCluster {
     }
 
     /// As [`ApiServer::faults`].
+    #[doc(alias("PrependReactor", "PrependWatchReactor", "WithInterceptorFuncs"))]
     pub fn faults(&self) -> Faults {
         self.server.faults()
     }

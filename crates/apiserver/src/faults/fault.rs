@@ -37,6 +37,7 @@ pub(crate) enum Kind {
 /// let fault = Fault::too_many_requests(1).on(Verb::Watch).resource("pods").times(3);
 /// # let _ = fault;
 /// ```
+#[doc(alias = "PrependReactor")]
 #[derive(Clone, Debug)]
 #[must_use = "a fault does nothing until it is injected"]
 pub struct Fault {

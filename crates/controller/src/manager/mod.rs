@@ -104,6 +104,7 @@ impl Default for Manager {
 
 impl Manager {
     /// Creates a manager that runs nothing.
+    #[doc(alias = "NewManager")]
     pub fn new() -> Self {
         Self::default()
     }
@@ -188,6 +189,7 @@ impl Manager {
 
     /// Writes the last events of a recorder, each time within a limit: before a leadership is released, and when all has ended.
     /// Then the recorder is [shut down](EventRecorder::shutdown).
+    #[doc(alias = "EventBroadcaster")]
     pub fn events(mut self, recorder: &EventRecorder, limit: Duration) -> Self {
         self.recorders.push((recorder.clone(), limit));
         self
@@ -208,6 +210,7 @@ impl Manager {
     /// # Errors
     /// The error of a controller or a task, with its name; [`Error::Several`]. [`Error::NotLeader`] if the leadership was lost.
     /// [`Error::UnknownName`] and [`Error::InTwoGroups`] for a group, before anything begins. [`Error::Factory`].
+    #[doc(alias = "graceful_shutdown_on")]
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let progress = Progress::until(&shutdown);
         for (number, factory) in self.factories.iter().enumerate() {
@@ -242,6 +245,7 @@ impl Manager {
     /// # Errors
     /// As [`Self::run`], [`Error::Signal`] if the handlers of the signals cannot be installed, and [`Error::Interrupted`]
     /// after a second signal.
+    #[doc(alias("SetupSignalHandler", "shutdown_on_signal"))]
     pub async fn run_until_signal(self) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
         let mut signals = Signals::new().map_err(Error::Signal)?;

@@ -34,6 +34,7 @@ impl Manager {
     ///
     /// # Errors
     /// [`Error::Serve`], for example if the port is in use; it names the address.
+    #[doc(alias("HealthProbeBindAddress", "MetricsBindAddress"))]
     pub async fn serve(self, server: ServerBuilder) -> Result<Self, Error> {
         let server = self.observed_by(server)?.bind().await.map_err(Error::Serve)?;
         self.add(server)

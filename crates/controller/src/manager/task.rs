@@ -55,6 +55,7 @@ impl Task {
     /// Creates a task that runs until the token is cancelled. As controllers, it begins when the informers of the manager have
     /// synced. With a leader election it runs while the process is the leader: the function is called for each leadership, and the
     /// future is dropped when the leadership is lost.
+    #[doc(alias = "RunnableFunc")]
     pub fn new<F, E>(
         name: impl Into<Arc<str>>,
         mut start: impl FnMut(CancellationToken) -> F + Send + 'static,
@@ -78,6 +79,7 @@ impl Task {
     /// As [`Self::new`], for a task that ends by itself: what is in a later [group](crate::Manager::group), or waits for a
     /// leadership if this task [does not](Self::need_leader_election), begins when it has succeeded. A shutdown does not wait for
     /// it: then its future is dropped.
+    #[doc(alias = "RunnableFunc")]
     pub fn once<F, E>(name: impl Into<Arc<str>>, mut start: impl FnMut() -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -101,6 +103,7 @@ impl Task {
 
     /// Sets whether the task runs only while the process is the leader. The default is true, but for [servers](Self::server),
     /// which this does not change. A task that does not begins before those that do, also without a leader election.
+    #[doc(alias("LeaderElectionRunnable", "OnlyServeWhenLeader"))]
     pub fn need_leader_election(mut self, need: bool) -> Self {
         if self.stage != Stage::Servers {
             self.stage = if need { Stage::Leaders } else { Stage::Others };
@@ -109,6 +112,7 @@ impl Task {
     }
 
     /// Sets how long a shutdown waits for the task. Then its future is dropped, which is an error. The default is 30 s.
+    #[doc(alias("GracefulShutdownTimeout", "ShutdownTimeout"))]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self

@@ -16,6 +16,7 @@ use crate::{Bound, Error};
 ///
 /// For consumers that process each object once, in its newest state, and ignore deletions: a deleted object leaves the
 /// queue. Follows client-go 0.37 (`FIFO`): an object of the initial list counts as processed when it is popped.
+#[doc(alias = "NewFIFO")]
 pub type Fifo<T> = ObjectQueue<T, ByArrival>;
 
 /// The order of a [`Fifo`]: keys in the order of their first states.

@@ -27,9 +27,11 @@ use crate::{Error, WriteError};
 /// assert_eq!(**jobs.try_pop()?.unwrap(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "NewHeap")]
 pub type Heap<T, P> = ObjectQueue<T, ByPriority<T, P>>;
 
 /// The order of a [`Heap`].
+#[doc(alias = "LessFunc")]
 pub struct ByPriority<T, P>(Box<dyn Fn(&T) -> P + Send + Sync>);
 
 impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Order<T> for ByPriority<T, P> {

@@ -41,6 +41,7 @@ use crate::sync::CacheSync;
 ///
 /// Follows client-go 0.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and
 /// `metadatainformer.SharedInformerFactory`), which has three factories where this crate has one.
+#[doc(alias = "DynamicSharedInformerFactory")]
 #[derive(Clone)]
 pub struct SharedInformerFactory {
     inner: Arc<Inner>,
@@ -94,11 +95,17 @@ impl Inner {
 
 impl SharedInformerFactory {
     /// Creates a factory with the defaults: all namespaces, no resync.
+    #[doc(alias = "NewSharedInformerFactory")]
     pub fn new(client: Client) -> Self {
         Self::builder(client).build()
     }
 
     /// Returns a builder, which sets the options of a factory.
+    #[doc(alias(
+        "NewFilteredDynamicSharedInformerFactory",
+        "NewFilteredSharedInformerFactory",
+        "NewSharedInformerFactoryWithOptions"
+    ))]
     pub fn builder(client: Client) -> SharedInformerFactoryBuilder {
         SharedInformerFactoryBuilder::new(client)
     }
@@ -133,6 +140,7 @@ impl SharedInformerFactory {
     /// The error that `make` returned.
     ///
     /// Follows client-go 0.37 (`InformerFor`).
+    #[doc(alias = "InformerFor")]
     pub fn informer_with<T: Object, E>(
         &self,
         make: impl Fn(&Self) -> Result<SharedIndexInformer<T>, E>,
@@ -182,6 +190,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     /// [`Error::NoRuntime`] outside a tokio runtime.
+    #[doc(alias = "StartWithContext")]
     pub fn start(&self) -> Result<(), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let starts: Vec<Start> = {
@@ -248,6 +257,7 @@ impl SharedInformerFactory {
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: the informers continue to sync, and a later call returns their outcome.
+    #[doc(alias("WaitFor", "WaitForCacheSyncWithContext"))]
     pub fn wait_for_cache_sync(&self) -> Wait<impl Future<Output = CacheSync>, impl Fn() -> CacheSync> {
         /// The informers when the wait begins, and the outcomes of those that are not waited for any longer.
         type Waits = OnceLock<Vec<(Arc<Entry>, OnceLock<Result<(), kinformer_shared_informer::Error>>)>>;

@@ -50,6 +50,7 @@ impl<K: 'static> Informer<K> {
     ///
     /// Follows client-go 0.37 (`watch.UntilWithSync`) and kube-runtime 5 (`await_condition`), which list and watch the object
     /// for each wait.
+    #[doc(alias("await_condition", "is_created", "UntilWithSync", "watch_object"))]
     pub fn wait_for_condition<'k>(
         &self,
         key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,

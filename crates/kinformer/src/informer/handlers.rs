@@ -31,6 +31,7 @@ impl<K> Informer<K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("AddEventHandler", "AddEventHandlerWithOptions"))]
     pub fn handler(&self) -> HandlerBuilder<'_, K>
     where
         K: 'static,
@@ -42,6 +43,7 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
+    #[doc(alias("applied_objects", "touched_objects"))]
     pub fn for_each(
         &self,
         handler: impl FnMut(Event<PackedRef<'_, K>>) + Send + 'static,
@@ -78,6 +80,7 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
+    #[doc(alias("applied_objects", "ReflectHandle", "store_shared", "touched_objects"))]
     #[track_caller]
     pub fn stream(&self) -> Result<EventStream<K>, Error>
     where
@@ -110,6 +113,7 @@ impl<K> Informer<K> {
     ///
     /// # Cancel safety
     /// The first poll removes the handler. Dropping the future then only ends the wait for its running callback.
+    #[doc(alias = "RemoveEventHandler")]
     pub async fn remove_handler(&self, registration: &Registration) -> bool {
         self.kube().remove_handler(registration).await
     }

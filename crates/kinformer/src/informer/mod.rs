@@ -42,6 +42,7 @@ use crate::target::Target;
 /// is removed.
 ///
 /// Follows client-go 0.37 (`SharedIndexInformer`, `GenericInformer`, and the typed informers such as `PodInformer`).
+#[doc(alias("GenericInformer", "SharedIndexInformer", "SharedInformer"))]
 pub struct Informer<K> {
     view: Arc<View>,
     kind: PhantomData<fn() -> K>,
@@ -149,6 +150,7 @@ impl<K> Informer<K> {
     /// # Errors
     /// [`InformerError::Running`](crate::InformerError::Running) or [`InformerError::Stopped`](crate::InformerError::Stopped) at once, since an informer runs only once. [`InformerError::ReflectorEnded`](crate::InformerError::ReflectorEnded) if
     /// its reflector ended by itself. [`InformerError::Stuck`](crate::InformerError::Stuck) at the end if handlers did not return within the grace period.
+    #[doc(alias = "RunWithContext")]
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         Ok(self.view.bound().entry.run(cancel).await?)
     }

@@ -26,6 +26,7 @@ impl<K> Informer<K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "GetIndexer")]
     pub fn lister(&self) -> Lister<K> {
         Lister::of(self.kube().objects())
     }
@@ -55,6 +56,7 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// [`Error::NotStarted`] if the informer was never started.
+    #[doc(alias("GetIndexer", "GetStore"))]
     pub fn snapshot(&self) -> Result<Snapshot<K>, Error> {
         let informer = self.started()?;
         Ok(Snapshot::new(informer.snapshot(), informer.resource().clone()))
@@ -97,6 +99,7 @@ impl<K> Informer<K> {
     /// informer has stopped.
     ///
     /// Follows client-go 0.37 (`AddIndexers`).
+    #[doc(alias("AddIndexers", "FieldIndexer", "state_filter"))]
     pub fn index(
         &self,
         name: impl Into<Arc<str>>,
@@ -141,6 +144,7 @@ impl<K> Informer<K> {
     /// As [`Self::index`].
     ///
     /// Follows controller-runtime 0.25 (`FieldIndexer`).
+    #[doc(alias("AddIndexers", "FieldIndexer"))]
     pub fn index_by_field(&self, name: impl Into<Arc<str>>, path: &[&str]) -> Result<(), Error> {
         let (name, path) = (name.into(), FieldPath::new(path));
         Ok(self.kube().add_field_index(name, path.clone(), by_field(path))?)

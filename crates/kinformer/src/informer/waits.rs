@@ -17,6 +17,7 @@ async fn started(
 
 impl<K> Informer<K> {
     /// Whether all objects of the first list have been stored.
+    #[doc(alias("InformerSynced", "IsDone"))]
     pub fn has_synced(&self) -> bool {
         self.kube().has_synced()
     }
@@ -51,6 +52,14 @@ impl<K> Informer<K> {
     /// # Errors
     /// [`InformerError::NotSynced`] if the informer stopped or [the deadline](Wait::until) passed before, with its progress and
     /// its last error.
+    #[doc(alias(
+        "DoneChecker",
+        "HasSyncedChecker",
+        "wait_until_ready",
+        "WaitForCacheSync",
+        "WaitForNamedCacheSync",
+        "WaitForNamedCacheSyncWithContext"
+    ))]
     pub fn wait_for_sync(
         &self,
     ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
@@ -87,6 +96,7 @@ impl<K> Informer<K> {
     /// # Errors
     /// [`InformerError::VersionNotReached`] if the informer stopped or [the deadline](Wait::until) passed before, or if the
     /// versions cannot be compared; at once if the part does not exist or the informer does not have the namespace of the key.
+    #[doc(alias = "watch_object")]
     pub fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,

@@ -43,6 +43,7 @@ use crate::selection::NamespaceOptions;
 /// # _ = factory;
 /// # }
 /// ```
+#[doc(alias = "SharedInformerOption")]
 #[must_use = "nothing is built yet"]
 pub struct SharedInformerFactoryBuilder {
     pub(crate) client: Client,
@@ -56,12 +57,14 @@ impl SharedInformerFactoryBuilder {
 
     /// Sets the name of the factory, the prefix of its informers' names in messages and metrics. Factories whose
     /// informers are registered for metrics together need different names, unless their namespaces differ.
+    #[doc(alias("InformerName", "NewInformerName", "WithInformerName"))]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
     /// Restricts the informers to one namespace: see [`Self::namespaces`].
+    #[doc(alias = "WithNamespace")]
     pub fn namespace(self, namespace: impl Into<NamespaceOptions>) -> Self {
         self.namespaces([namespace])
     }
@@ -77,6 +80,7 @@ impl SharedInformerFactoryBuilder {
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.DefaultNamespaces`), which has one informer and one store per
     /// namespace.
+    #[doc(alias("DefaultNamespaces", "WithNamespace"))]
     pub fn namespaces<N: Into<NamespaceOptions>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.options.selections.set_namespaces(namespaces);
         self
@@ -86,6 +90,7 @@ impl SharedInformerFactoryBuilder {
     /// or of a [resource](Self::resource) replaces it.
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.DefaultLabelSelector`).
+    #[doc(alias = "DefaultLabelSelector")]
     pub fn labels(mut self, selector: impl Into<Arc<str>>) -> Self {
         self.options.selections.selection.labels = Some(selector.into());
         self
@@ -93,6 +98,7 @@ impl SharedInformerFactoryBuilder {
 
     /// Restricts the informers to objects that this field selector matches; see [`Self::labels`]. The API server refuses
     /// fields that a kind does not have.
+    #[doc(alias = "DefaultFieldSelector")]
     pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
         self.options.selections.selection.fields = Some(selector.into());
         self
@@ -100,6 +106,7 @@ impl SharedInformerFactoryBuilder {
 
     /// Sets how often handlers without a period of their own receive every object again. Zero, the default, means
     /// never.
+    #[doc(alias = "SyncPeriod")]
     pub fn default_resync(mut self, period: Duration) -> Self {
         self.options.resync = period;
         self
@@ -123,6 +130,7 @@ impl SharedInformerFactoryBuilder {
     /// builder.default_drop_fields([FieldPath::new(&["metadata", "annotations", applied])]);
     /// # }
     /// ```
+    #[doc(alias = "DefaultTransform")]
     pub fn default_drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.options.defaults = self.options.defaults.drop_fields(fields);
         self
@@ -133,6 +141,7 @@ impl SharedInformerFactoryBuilder {
     /// them as well. To drop fields, [`Self::default_drop_fields`] is cheaper.
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.DefaultTransform`).
+    #[doc(alias = "WithTransform")]
     pub fn default_transform(
         mut self,
         change: impl Fn(Packed<()>) -> Result<Packed<()>, BoxError> + Send + Sync + 'static,
@@ -153,6 +162,7 @@ impl SharedInformerFactoryBuilder {
     /// builder.resource(&widgets, |widgets| widgets.drop_fields([FieldPath::new(&["status"])]));
     /// # }
     /// ```
+    #[doc(alias = "ByObject")]
     pub fn resource(
         self,
         resource: &GroupVersionResource,
@@ -163,6 +173,7 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Sets the resync period of one kind; see [`Self::default_resync`].
+    #[doc(alias = "WithCustomResyncConfig")]
     pub fn resync_for<K: Resource<DynamicType = (), Scope: 'static>>(self, period: Duration) -> Self {
         self.of_kind::<K>(|options| options.resync(period))
     }
@@ -208,6 +219,7 @@ impl SharedInformerFactoryBuilder {
     /// });
     /// # }
     /// ```
+    #[doc(alias("SetTransform", "WithTransform"))]
     pub fn transform<K>(self, change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static) -> Self
     where
         K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Serialize + 'static,
@@ -239,6 +251,7 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Changes the options of one kind; see [`Self::resource`] for kinds without a type.
+    #[doc(alias = "ByObject")]
     pub fn of_kind<K: Resource<DynamicType = (), Scope: 'static>>(
         self,
         change: impl FnOnce(ResourceOptions) -> ResourceOptions,
@@ -280,6 +293,7 @@ impl SharedInformerFactoryBuilder {
     /// });
     /// # }
     /// ```
+    #[doc(alias("TweakListOptionsFunc", "WithTweakListOptions"))]
     pub fn tweak_list_options(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.options.tweak = Some(Arc::new(tweak));
         self
@@ -303,6 +317,7 @@ impl SharedInformerFactoryBuilder {
     /// });
     /// # }
     /// ```
+    #[doc(alias("DefaultWatchErrorHandler", "SetWatchErrorHandler", "SetWatchErrorHandlerWithContext"))]
     pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.options.error_hook = Some(Arc::new(hook));
         self

@@ -41,6 +41,13 @@ pub use error::{SelectorError, SelectorProblem};
 /// assert_eq!("app=web=api".parse::<LabelSelector>().unwrap_err().position(), Some(7));
 /// # Ok::<(), kinformer_kube::SelectorError>(())
 /// ```
+#[doc(alias(
+    "HasLabels",
+    "labels_from",
+    "LabelSelectorAsSelector",
+    "MatchingLabelsSelector",
+    "ParseSelector"
+))]
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct LabelSelector {
     /// Sorted, without duplicates.

@@ -23,6 +23,12 @@ pub type WatchStream<T> = BoxStream<'static, Result<WatchEvent<T>, SourceError>>
 /// error of the request.
 ///
 /// Follows client-go 0.37 (`ListerWatcherWithContext`).
+#[doc(alias(
+    "ListerWatcherWithContext",
+    "ToListerWatcherWithContext",
+    "ToListerWithContext",
+    "ToWatcherWithContext"
+))]
 #[async_trait]
 pub trait ListerWatcher<T: Object>: Send + Sync {
     /// Returns all objects, or one page of them.
@@ -36,6 +42,7 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     /// # Cancel safety
     /// Implementations must end the request when the future is dropped. The reflector drops it on cancellation and
     /// after [`list_timeout`](crate::ReflectorOptions::list_timeout), and never polls it again.
+    #[doc(alias("ListerWithContext", "ListFunc", "ListWithContextFunc"))]
     async fn list(&self, options: ListOptions<T>) -> Result<List<T>, SourceError>;
 
     /// Returns the changes after `options.resource_version`, in order.
@@ -56,6 +63,7 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     /// # Cancel safety
     /// Implementations must end the request when the future is dropped, and the watch when the stream is dropped. The
     /// reflector drops the future on cancellation, on a requested relist, and after the stall timeout.
+    #[doc(alias("WatcherWithContext", "WatchFunc", "WatchFuncWithContext"))]
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, SourceError> {
         Ok(stream::once(async move {
             tokio::time::sleep(options.timeout).await;

@@ -43,6 +43,7 @@ type Policy<T> = dyn Fn(&T, Duration) -> bool + Send + Sync;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("ExpirationCache", "TimestampedEntry"))]
 pub struct ExpiringStore<T> {
     entries: Indexer<Entry<T>>,
     /// Held while entries are written or removed as expired, so that an entry that was just rewritten is never removed
@@ -107,12 +108,14 @@ fn entry<T: Object>(delta: Delta<T>) -> Delta<Entry<T>> {
 
 impl<T: Object> ExpiringStore<T> {
     /// Creates a store whose entries have this time to live; zero means that they never expire.
+    #[doc(alias("NewTTLStore", "TTLPolicy"))]
     pub fn new(time_to_live: Duration) -> Self {
         Self::with_policy(move |_, age| !time_to_live.is_zero() && age > time_to_live)
     }
 
     /// Creates a store that calls this function with an object and its age to decide whether it has expired. No lock is
     /// held during the call; if the function panics, the object has not expired.
+    #[doc(alias("ExpirationPolicy", "NewExpirationStore"))]
     pub fn with_policy(has_expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
         Self { entries: Indexer::new(), writing: Mutex::new(()), has_expired: Box::new(has_expired) }
     }

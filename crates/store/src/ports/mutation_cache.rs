@@ -34,6 +34,7 @@ pub struct MutationCacheOptions {
 }
 
 /// How to handle your own write to an object that the indexer does not contain.
+#[doc(alias = "IncludeAdds")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Adds {
@@ -54,6 +55,7 @@ impl Default for MutationCacheOptions {
 
 impl MutationCacheOptions {
     /// Sets how long a write is retained at most; [`Duration::MAX`] means without limit.
+    #[doc(alias = "TTL")]
     #[must_use]
     pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
         self.time_to_live = time_to_live;
@@ -61,6 +63,7 @@ impl MutationCacheOptions {
     }
 
     /// Sets how many writes are retained at most; the least recently used one is evicted first.
+    #[doc(alias = "MaxCacheSize")]
     #[must_use]
     pub fn max_entries(mut self, max_entries: usize) -> Self {
         self.max_entries = max_entries.max(1);
@@ -202,11 +205,13 @@ impl<T: Object> OwnWrites<T> {
 
 impl<T: Object> MutationCache<T> {
     /// Creates a cache over this reader's store, with the default options.
+    #[doc(alias = "NewIntegerResourceVersionMutationCache")]
     pub fn new(store: Reader<T>) -> Self {
         Self::with_options(store, MutationCacheOptions::default())
     }
 
     /// Creates a cache over this reader's store.
+    #[doc(alias = "NewIntegerResourceVersionMutationCacheWithOptions")]
     pub fn with_options(store: Reader<T>, options: MutationCacheOptions) -> Self {
         let (by_use, by_age) = (BTreeMap::new(), BTreeMap::new());
         let own = OwnWrites { entries: HashMap::new(), by_use, by_age, uses: 0 };

@@ -56,6 +56,7 @@ impl<T: Object> UndeltaStore<T> {
     /// assert_eq!(pushed.load(Relaxed), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "NewUndeltaStore")]
     pub fn new(push: impl Fn(Snapshot<T>) + Send + Sync + 'static) -> Self {
         Self { store: Indexer::new(), push: Box::new(push), calls: Mutex::new(Calls::default()) }
     }
