@@ -332,9 +332,9 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
-    /// Requests this version or a later one where any version would do (`resourceVersion=0`), as in the first list of a reflector;
-    /// an unset version requests the most recent state. A server whose cache is older waits, or responds with 504, and the
-    /// request is repeated. For objects that another process has just written.
+    /// Requests this version or a later one where an older one would do, as in the first list of a reflector; an unset version
+    /// requests the most recent state. A server whose cache is older waits, or responds with 504, and the request is repeated. For
+    /// objects that another process has just written.
     #[must_use]
     pub fn at_least(mut self, version: impl Into<ResourceVersion>) -> Self {
         self.at_least = Some(version.into());
@@ -509,16 +509,8 @@ impl<K> KubeListerWatcher<K> {
         if let Some(shard) = &self.shard {
             params.set("shardSelector", shard.selector());
         }
-        if let Some(version) = self.at_least.as_ref().filter(|_| params.get("resourceVersion") == Some("0")) {
-            params.remove("resourceVersion");
-            match version.is_unset() {
-                true if !params.is_watch() => params.remove("resourceVersionMatch"),
-                true => {}
-                false => {
-                    params.set("resourceVersion", version);
-                    params.set("resourceVersionMatch", "NotOlderThan");
-                }
-            }
+        if let Some(version) = &self.at_least {
+            params.at_least(version);
         }
         if let Some(tweak) = &self.tweak {
             tweak(&mut params);

@@ -82,6 +82,22 @@ impl Params {
         params
     }
 
+    /// Requests objects at this version or a later one, or their most recent state if it is unset, where an older one would do.
+    pub(crate) fn at_least(&mut self, version: &ResourceVersion) {
+        let lists = !self.is_watch() || self.get("sendInitialEvents").is_some();
+        let is_exact = self.get("resourceVersionMatch") == Some("Exact");
+        let Some(requested) = self.get("resourceVersion").filter(|_| lists && !is_exact) else { return };
+        if version.is_unset() {
+            self.remove("resourceVersion");
+            if !self.is_watch() {
+                self.remove("resourceVersionMatch");
+            }
+        } else if !ResourceVersion::from(requested).reaches(version) {
+            self.set("resourceVersion", version);
+            self.set("resourceVersionMatch", "NotOlderThan");
+        }
+    }
+
     fn version(&mut self, version: &ResourceVersion, version_match: Option<VersionMatch>) {
         if !version.is_unset() {
             self.set("resourceVersion", version);

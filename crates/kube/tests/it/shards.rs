@@ -30,7 +30,7 @@ async fn parameters_of_shards() {
         (Some("7"), "9", "resourceVersion=9"),
         (Some("7"), "", ""),
         (Some(""), "0", ""),
-        (Some(""), "9", "resourceVersion=9"),
+        (Some(""), "9", ""),
     ] {
         let source = match at_least {
             Some(version) => maps.clone().at_least(version),
