@@ -72,7 +72,7 @@ fn take_requests(server: &ApiServer) -> usize {
 
 /// Ranges that are added are listed by one request, and those that leave by none; from a server that honours the selectors as
 /// from one that ignores them.
-// contract: D-11a, D-11b, D-11c
+// contract: D-15a, D-15b, D-15c
 #[tokio::test]
 async fn ranges_come_and_go() {
     for selectors in [ShardSelectors::Honoured, ShardSelectors::Ignored] {
@@ -132,7 +132,7 @@ async fn ranges_come_and_go() {
 }
 
 /// An object that is deleted, and created again with a UID of another shard.
-// contract: D-11d
+// contract: D-15d
 #[tokio::test]
 async fn an_object_that_returns_in_another_shard() {
     let server = server(ShardSelectors::Ignored).await;
@@ -161,7 +161,7 @@ async fn an_object_that_returns_in_another_shard() {
 }
 
 /// Many changes of the ranges leave a bounded number of watches.
-// contract: D-11e
+// contract: D-15e
 #[tokio::test]
 async fn parts_are_bounded() {
     let server = server(ShardSelectors::Honoured).await;
