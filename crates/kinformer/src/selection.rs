@@ -342,10 +342,11 @@ pub(crate) fn changed_sources<S: ListerWatcher<PackedObject> + 'static>(
     parts: &[Selected],
     mut source: impl FnMut(&Selected) -> S,
 ) -> Sources<PackedObject> {
-    match parts {
+    let sources = match parts {
         [only @ Selected { place: Place::All, .. }] => Sources::only(only.name(), source(only)),
         parts => divided_sources(parts, source),
-    }
+    };
+    sources.of_one_server()
 }
 
 fn divided_sources<S: ListerWatcher<PackedObject> + 'static>(

@@ -60,6 +60,7 @@ pub mod reference;
 mod request_rate;
 mod restores;
 mod runtime;
+mod scopes;
 pub mod server;
 mod shrink;
 mod snapshots;

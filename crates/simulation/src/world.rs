@@ -24,17 +24,18 @@ use crate::limits::Limits;
 use crate::random::{pause, pick};
 use crate::restores::restores;
 use crate::runtime;
+use crate::scopes;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
 
 /// The simulated time within which everything is in sync after the last fault.
-const CONVERGES: Duration = Duration::from_secs(900);
+pub(crate) const CONVERGES: Duration = Duration::from_secs(900);
 
 /// The longest simulated time of a run.
 const LONGEST: Duration = Duration::from_secs(7_200);
 
 /// Longer than each call of a handler.
-const LONGEST_CALL: Duration = Duration::from_secs(4);
+pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(4);
 
 /// Runs the world of a seed, and returns what happened.
 ///
@@ -52,6 +53,8 @@ pub(crate) enum World {
     Cache,
     Controllers,
     Election,
+    /// Informers whose scope changes.
+    Scopes,
     /// An informer of a server that is not kube-apiserver.
     Foreign,
 }
@@ -62,6 +65,7 @@ impl World {
             2 | 12 => Self::Cache,
             7 | 17 => Self::Election,
             4 | 9 | 14 | 19 => Self::Controllers,
+            3 | 16 => Self::Scopes,
             11 => Self::Foreign,
             _ => Self::Pipeline,
         }
@@ -76,6 +80,7 @@ impl World {
             Self::Cache => &["removals", "refusals", "restores", "clients", "faults", "writer"],
             Self::Controllers => &["restarts", "faults", "writer"],
             Self::Election => &["faults"],
+            Self::Scopes => &["visitor", "waiter", "reader", "scopes", "faults", "writer"],
             Self::Foreign => &["faults", "writer"],
         }
     }
@@ -87,7 +92,7 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
     match world {
         World::Election => return election::run(seed, limits),
         World::Foreign => return foreign::run(seed, limits),
-        World::Pipeline | World::Cache | World::Controllers => {}
+        World::Pipeline | World::Cache | World::Controllers | World::Scopes => {}
     }
     let runtime = runtime::paused();
     let _stepping = Stepping::from_seed(seed);
@@ -102,6 +107,9 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
             }
             World::Cache => {
                 timeout(longest, cached::live(rng, server.clone(), &recorder, limits)).await.is_ok()
+            }
+            World::Scopes => {
+                timeout(longest, scopes::live(rng, server.clone(), &recorder, limits)).await.is_ok()
             }
             _ => timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok(),
         };
@@ -118,13 +126,13 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
 }
 
 /// The actors of a world.
-struct Actors<'a> {
-    tasks: JoinSet<()>,
-    limits: &'a Limits,
+pub(crate) struct Actors<'a> {
+    pub(crate) tasks: JoinSet<()>,
+    pub(crate) limits: &'a Limits,
 }
 
 impl Actors<'_> {
-    fn spawn(&mut self, name: &'static str, actor: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&mut self, name: &'static str, actor: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(self.limits.clone().run(name, actor));
     }
 }
@@ -260,7 +268,7 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
 }
 
 /// Adds a handler and removes it, again and again.
-async fn visitor<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
+pub(crate) async fn visitor<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
     for number in 0..rng.usize(1..6) {
         pause(&mut rng).await;
         let Some(handler) = view.add(&mut rng, &format!("visitor {number}")) else { return };
@@ -275,7 +283,7 @@ async fn visitor<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: Vi
 }
 
 /// Waits for versions, and drops some of these waits.
-async fn waiter<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
+pub(crate) async fn waiter<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
     for _ in 0..rng.usize(..20) {
         pause(&mut rng).await;
         let Some((key, version)) = view.newest() else { continue };
@@ -288,7 +296,7 @@ async fn waiter<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: Vie
 }
 
 /// Reads the store.
-async fn reader<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
+pub(crate) async fn reader<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
     for _ in 0..rng.usize(20..80) {
         sleep(Duration::from_millis(rng.u64(..2_000))).await;
         view.check_store();
@@ -296,7 +304,7 @@ async fn reader<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: Vie
 }
 
 /// Adds the handlers that stay.
-fn add_handlers<K: Resource<DynamicType = ()> + 'static>(rng: &mut Rng, view: &View<K>) {
+pub(crate) fn add_handlers<K: Resource<DynamicType = ()> + 'static>(rng: &mut Rng, view: &View<K>) {
     for name in ["first", "second"] {
         let added = view.add(rng, name);
         view.keep(added);
