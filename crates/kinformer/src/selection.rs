@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::ByNamespace;
+use kinformer_core::{ByNamespace, KeyRef, PartId, Partition};
 use kinformer_kube::{KubeListerWatcher, LabelSelector, PackedObject, Params};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::Sources;
@@ -99,6 +99,23 @@ impl Selection {
     }
 }
 
+impl Selection {
+    /// Whether an object has the labels and fields. An invalid selector matches everything.
+    fn matches(&self, object: &PackedObject) -> bool {
+        let Self { labels, fields } = self;
+        let labels = labels.as_deref().and_then(|selector| selector.parse::<LabelSelector>().ok());
+        let fields = fields.as_deref().and_then(|selector| selector.parse::<FieldSelector>().ok());
+        labels.is_none_or(|selector| selector.matches_object(object))
+            && fields.is_none_or(|selector| selector.matches(object))
+    }
+}
+
+/// Joins selectors; `None` if all are empty.
+fn joined(selectors: impl Iterator<Item = String>) -> Option<Arc<str>> {
+    let selectors: Vec<String> = selectors.filter(|selector| !selector.is_empty()).collect();
+    (!selectors.is_empty()).then(|| selectors.join(",").into())
+}
+
 /// The selectors and namespaces of a factory or of a resource.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selections {
@@ -134,6 +151,12 @@ impl Selections {
     /// Returns the parts of an informer in this scope, also none: see [`Self::parts`]. A namespace has its own selectors, as if
     /// it had been in the options.
     pub(crate) fn parts_within(&self, factory: &Self, scope: &Scope) -> Vec<Selected> {
+        let mut parts = self.places_within(factory, scope);
+        parts.iter_mut().for_each(|part| part.narrow(scope));
+        parts
+    }
+
+    fn places_within(&self, factory: &Self, scope: &Scope) -> Vec<Selected> {
         let Some(names) = scope.names() else {
             return Self { namespaces: Some(Vec::new()), ..self.clone() }.parts(factory, true);
         };
@@ -196,6 +219,9 @@ pub(crate) struct Selected {
     selection: Selection,
     /// The selectors of the requests, after the tweak of the factory.
     requested: Selection,
+    /// The selectors of the scope, which are among those of the requests.
+    of_scope: Selection,
+    name: Arc<str>,
 }
 
 /// Where the objects of a part are.
@@ -203,6 +229,8 @@ pub(crate) struct Selected {
 enum Place {
     /// Everywhere.
     All,
+    /// In all namespaces but these, which are sorted.
+    AllBut(Vec<Arc<str>>),
     Namespace(Arc<str>),
     /// In all namespaces but those of the other parts.
     Others,
@@ -215,7 +243,39 @@ const OTHERS: &str = "other namespaces";
 
 impl Selected {
     fn new(place: Place, selection: Selection) -> Self {
-        Self { place, requested: selection.clone(), selection }
+        let name = match &place {
+            Place::All | Place::NoNamespace => "".into(),
+            Place::AllBut(names) if names.is_empty() => "".into(),
+            Place::AllBut(names) => format!("all but {}", names.join(",")).into(),
+            Place::Namespace(name) => name.clone(),
+            Place::Others => OTHERS.into(),
+        };
+        Self { place, requested: selection.clone(), selection, of_scope: Selection::default(), name }
+    }
+
+    /// Restricts the part by a scope: parts of other selectors have other names.
+    fn narrow(&mut self, scope: &Scope) {
+        let (excluded, [labels, fields]) = (scope.excluded(), scope.selectors());
+        if excluded.is_empty() && labels.is_none() && fields.is_none() {
+            return;
+        }
+        let place = match &self.place {
+            Place::All => Place::AllBut(excluded.clone()),
+            place => place.clone(),
+        };
+        let without = excluded.iter().map(|name| format!("metadata.namespace!={name}"));
+        let Selection { labels: own_labels, fields: own_fields } = &self.selection;
+        let selection = Selection {
+            labels: joined(own_labels.iter().chain(labels).map(|labels| labels.to_string())),
+            fields: joined(own_fields.iter().chain(fields).map(|fields| fields.to_string()).chain(without)),
+        };
+        let mut part = Self::new(place, selection);
+        part.of_scope = Selection { labels: labels.cloned(), fields: fields.cloned() };
+        let selectors = [("labels", labels), ("fields", fields)];
+        for (of, selector) in selectors.into_iter().filter_map(|(of, selector)| Some((of, selector?))) {
+            part.name = format!("{} {of} {selector}", part.name).trim_start().into();
+        }
+        *self = part;
     }
 
     /// Notes the selectors that a tweak makes of those of this part.
@@ -235,11 +295,7 @@ impl Selected {
 
     /// Whether an object in this state has the labels and fields of this part. An invalid selector matches everything.
     pub(crate) fn selects(&self, object: &PackedObject) -> bool {
-        let Selection { labels, fields } = &self.requested;
-        let labels = labels.as_deref().and_then(|selector| selector.parse::<LabelSelector>().ok());
-        let fields = fields.as_deref().and_then(|selector| selector.parse::<FieldSelector>().ok());
-        labels.is_none_or(|selector| selector.matches_object(object))
-            && fields.is_none_or(|selector| selector.matches(object))
+        self.requested.matches(object)
     }
 
     /// Applies the namespace and the selectors to a source.
@@ -250,7 +306,7 @@ impl Selected {
         source = match &self.place {
             Place::Namespace(namespace) => source.namespace(&**namespace),
             Place::NoNamespace => source.cluster_scoped(),
-            Place::All | Place::Others => source,
+            Place::All | Place::AllBut(_) | Place::Others => source,
         };
         let Selection { labels, fields } = &self.selection;
         if let Some(labels) = labels.as_deref().filter(|labels| !labels.is_empty()) {
@@ -266,6 +322,7 @@ impl Selected {
     pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
         match &self.place {
             Place::All | Place::Others | Place::NoNamespace => true,
+            Place::AllBut(names) => !names.iter().any(|name| **name == *namespace),
             Place::Namespace(name) => **name == *namespace,
         }
     }
@@ -277,11 +334,7 @@ impl Selected {
 
     /// The name of the part; empty for one with the objects of all namespaces.
     pub(crate) fn name(&self) -> &str {
-        match &self.place {
-            Place::All | Place::NoNamespace => "",
-            Place::Namespace(name) => name,
-            Place::Others => OTHERS,
-        }
+        &self.name
     }
 }
 
@@ -353,13 +406,41 @@ fn divided_sources<S: ListerWatcher<PackedObject> + 'static>(
     parts: &[Selected],
     mut source: impl FnMut(&Selected) -> S,
 ) -> Sources<PackedObject> {
-    let named =
-        parts.iter().filter(|part| part.place != Place::Others).map(|part| Arc::<str>::from(part.name()));
-    let mut partition = ByNamespace::new(named);
-    if parts.iter().any(|part| part.place == Place::Others) {
-        partition = partition.with_others();
+    let mut by_namespace = ByNamespace::new(namespaces(parts));
+    if parts.iter().any(|part| matches!(part.place, Place::AllBut(_) | Place::Others)) {
+        by_namespace = by_namespace.with_others();
     }
+    let partition = InScope { by_namespace, parts: parts.into() };
     Sources::new(partition, parts.iter().map(|part| (part.name(), source(part))))
+}
+
+/// The assignment of objects to the parts of a scope, in the order of the parts.
+struct InScope {
+    by_namespace: ByNamespace,
+    parts: Arc<[Selected]>,
+}
+
+impl Partition<PackedObject> for InScope {
+    fn parts(&self) -> u32 {
+        Partition::<PackedObject>::parts(&self.by_namespace)
+    }
+
+    fn part_of(&self, object: &PackedObject) -> Option<PartId> {
+        self.part_of_key(object.key())
+    }
+
+    fn part_of_key(&self, key: KeyRef<'_>) -> Option<PartId> {
+        let is_excluded = |part: &Selected| {
+            matches!(part.place, Place::AllBut(_)) && !part.has_namespace(key.namespace().unwrap_or_default())
+        };
+        let part = Partition::<PackedObject>::part_of_key(&self.by_namespace, key);
+        part.filter(|_| !self.parts.first().is_some_and(is_excluded))
+    }
+
+    fn stays(&self, object: &PackedObject) -> bool {
+        let part = self.part_of(object).and_then(|part| self.parts.get(part.number() as usize));
+        part.is_none_or(|part| part.of_scope.matches(object))
+    }
 }
 
 #[cfg(test)]

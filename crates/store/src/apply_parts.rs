@@ -55,7 +55,7 @@ impl<T: Object> Indexer<T> {
         Applied { changes, errors, revision }
     }
 
-    /// Returns the key hashes and the slots of the objects that belong to no part.
+    /// Returns the key hashes and the slots of the objects that belong to no part, or do not stay in their new one.
     fn leaving(&self, before: &Roots<T>, errors: &mut PartialErrors) -> Vec<(u32, u32)> {
         let mut leaving = Vec::new();
         for leaf in 0..before.slots.leaves() {
@@ -64,8 +64,9 @@ impl<T: Object> Indexer<T> {
                 let slot = (leaf * SLOT_LEAF + offset) as u32;
                 let Some(object) = object else { continue };
                 let leaves = || match self.shared.parts.of(object) {
-                    Some(_) => None,
-                    None => Some(hash_key(&before.hasher, object.key())),
+                    Some(part) if before.versions.get(part).is_some() => None,
+                    Some(_) if self.shared.parts.stays(object) => None,
+                    _ => Some(hash_key(&before.hasher, object.key())),
                 };
                 match contain(leaves) {
                     Ok(hash) => leaving.extend(hash.map(|hash| (hash, slot))),
