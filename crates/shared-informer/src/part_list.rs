@@ -126,6 +126,14 @@ impl<T: Object> PartList<T> {
         self.until(Self::is_complete).await;
     }
 
+    /// Waits until [`Self::is_listed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes.
+    pub(crate) async fn until_listed(&self, name: &str) {
+        self.until(|list| list.is_listed(name)).await;
+    }
+
     async fn until(&self, is_so: impl Fn(&Self) -> bool) {
         let mut progress = self.progress.subscribe();
         while !is_so(self) && progress.changed().await.is_ok() {}
@@ -135,6 +143,16 @@ impl<T: Object> PartList<T> {
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.state.lock();
         state.applied == state.requests && state.current.iter().all(Part::is_listed)
+    }
+
+    /// Returns whether the first list of the part with this name was processed, or there is no such part after all requested
+    /// changes.
+    pub(crate) fn is_listed(&self, name: &str) -> bool {
+        let state = self.state.lock();
+        match state.current.iter().find(|part| part.name() == name) {
+            Some(part) => part.is_listed(),
+            None => state.applied == state.requests,
+        }
     }
 
     /// Sets one of the two flags.

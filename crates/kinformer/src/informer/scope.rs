@@ -67,4 +67,28 @@ impl<K> Informer<K> {
         let wait = async { Ok(informer.wait_for_parts().await?) };
         Wait::new(wait, || Ok(informer.parts_at_deadline()?))
     }
+
+    /// Waits until the store has included the first list of the objects of a namespace. Returns at once if the namespace is
+    /// not in scope.
+    ///
+    /// # Errors
+    /// As [`Self::wait_for_scope`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes the informer.
+    pub fn wait_for_namespace(
+        &self,
+        namespace: &str,
+    ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let (informer, part) = (self.kube(), self.selection().part_of(namespace));
+        let name = part.clone();
+        let wait = async move {
+            let Some(name) = name else { return Ok(()) };
+            Ok(informer.wait_for_part(&name).await?)
+        };
+        Wait::new(wait, move || {
+            let Some(name) = &part else { return Ok(()) };
+            Ok(informer.part_at_deadline(name)?)
+        })
+    }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::common::{builder, config_map, factory, soon, synced, until, version, watches};
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
 use kinformer::{Error, Event, FixedScope, Informer, Scope};
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{ApiServer, Fault};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -218,6 +218,51 @@ async fn scope_follows_namespaces() {
     assert_eq!(take(&events, 1).await, ["oteam-a/map"]);
     assert!(take_requests(&server).iter().all(|namespace| namespace == "team-a" || namespace == "team-b"));
     assert!(matches!(factory.follow_namespaces("=", Scope::all()), Err(Error::Selector(_))));
+    factory.shutdown().await.unwrap();
+    following.await.unwrap().unwrap();
+    server.shutdown().await;
+}
+
+/// A namespace whose rights are taken away is a state of its part, one that is deleted is none, and neither stops another.
+// contract: D-05a, D-14a
+#[tokio::test]
+async fn refused_and_deleted_namespaces_stop_no_other() {
+    let server = namespaces(&["team-a", "team-b", "team-c"]).await;
+    let factory = builder(&server).namespaces(["team-a", "team-b", "team-c"]).build();
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    watches(&server, 3).await;
+    server.faults().inject(Fault::forbidden().resource("configmaps").namespace("team-b").always());
+    server.delete("v1", "Namespace", "", "team-c").unwrap();
+    server.drop_watches();
+    let error = |number: usize| maps.status().parts()[number].reflector().last_error();
+    until(|| error(1).is_some_and(|error| error.to_string().contains("403"))).await.unwrap();
+    watches(&server, 2).await;
+    let changed = server.update(config_map("team-a", "map", "2")).unwrap();
+    maps.wait_for(("team-a", "map"), &version(&changed)).until(soon()).await.unwrap();
+    assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
+    set(&maps, &Scope::namespaces(["team-a"])).await;
+    assert_eq!((keys(&maps), maps.status().parts().len()), (vec!["team-a/map".to_owned()], 1));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// Without the right to list namespaces, their informer has the error; the other informers are synced and empty.
+// contract: D-12c
+#[tokio::test]
+async fn namespaces_that_are_refused_are_a_state() {
+    let server = namespaces(&["team-a"]).await;
+    server.faults().inject(Fault::forbidden().resource("namespaces").always());
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let following = factory.follow_namespaces("team=x", Scope::all()).unwrap();
+    let following = tokio::spawn(following);
+    factory.start().unwrap();
+    maps.wait_for_sync().until(soon()).await.unwrap();
+    let namespaces = factory.metadata::<Namespace>();
+    let error = || namespaces.status().parts()[0].reflector().last_error();
+    until(|| error().is_some_and(|error| error.to_string().contains("403"))).await.unwrap();
+    assert!(keys(&maps).is_empty() && take_requests(&server).is_empty());
     factory.shutdown().await.unwrap();
     following.await.unwrap().unwrap();
     server.shutdown().await;
