@@ -13,7 +13,8 @@ use crate::write::Applied;
 impl<T: Object> Indexer<T> {
     /// Applies the present parts, after [`Parts::set`](kinformer_core::Parts::set) has changed them. The objects that belong
     /// to no part now leave the store, in one publication: a reader sees all of them or none. Each is a change of the type
-    /// [`Left`](kinformer_core::Delta::Left). All other objects stay, also those that belong to another part now. A removed
+    /// [`Left`](kinformer_core::Delta::Left). So does an object that does not [stay](kinformer_core::Partition::stays) in its new
+    /// part. All other objects stay, also those that belong to another part now. A removed
     /// part has no version any more, that of a new part is unset, and waits for removed parts end.
     ///
     /// An object whose accessor panics stays and is reported. O(objects).

@@ -11,6 +11,9 @@ impl<K> Informer<K> {
     /// listed; nothing of those that stay is listed or delivered again. Objects of the others leave the store, and handlers
     /// receive [`Event::Left`](crate::Event::Left) of each, which is no deletion. [`Self::has_synced`] stays `true`.
     ///
+    /// Other selectors, or other namespaces of [`Scope::all_but`], list again all that is in scope. What still matches is not
+    /// delivered again, and objects that match no longer leave.
+    ///
     /// Each namespace is listed and watched by a request of its own, so that the right to read it is enough, and has the
     /// selectors of the options. From all namespaces to some of them, objects that stay are not delivered again, although
     /// their namespaces are listed. An empty scope is synced and empty.
