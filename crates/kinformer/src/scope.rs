@@ -43,8 +43,8 @@ impl Scope {
         Self::of(Namespaces::Set(names.into_iter().map(Into::into).collect()))
     }
 
-    /// The objects of all namespaces but these. They have one list and one watch, of which the server leaves out the objects
-    /// of these namespaces, so a change of the set lists all again.
+    /// The objects of all namespaces but these. They have one list and one watch. The server leaves out the objects of
+    /// these namespaces, so a change of the set lists all again.
     pub fn all_but<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
         Self::of(Namespaces::AllBut(names.into_iter().map(Into::into).collect()))
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use kinformer_core::{KnownObjects, Object, ResourceVersion, Sink};
 use tokio_util::sync::CancellationToken;
 
-use crate::history::LastVersion;
 use crate::machine::Machine;
 use crate::state::Shared;
 use crate::{Exchange, ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
@@ -136,9 +135,8 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
         let Self { source, sink, exchange, known, not_before, options, stop_on_drop } = self;
         let shared = stop_on_drop.0.clone();
-        let version = LastVersion::not_before(not_before);
-        let mut machine =
-            Machine::new(source, sink, exchange, known, version, options, shared.clone(), cancel);
+        let machine = Machine::new(source, sink, exchange, known, options, shared.clone(), cancel);
+        let mut machine = machine.not_before(not_before);
         let reason = machine.run().await;
         shared.stop(reason);
         tracing::debug!(reflector = %shared.name, ?reason, "reflector stopped");

@@ -41,6 +41,7 @@
 //! [`SharedInformerFactory`]: kinformer::SharedInformerFactory
 //! [`Stepping`]: kinformer_processor::stepping::Stepping
 
+mod actors;
 mod api_server;
 mod behind;
 mod cached;

@@ -141,7 +141,7 @@ async fn take(events: &Mutex<Vec<String>>, count: usize) -> Vec<String> {
     taken
 }
 
-/// All but some namespaces are one list and one watch, of which the server leaves out the others.
+/// All but some namespaces are one list and one watch. The server leaves out the others.
 // contract: D-12a
 #[tokio::test]
 async fn scope_is_all_but_some() {

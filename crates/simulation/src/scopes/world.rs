@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::actors::{Actors, CONVERGES, LONGEST_CALL, add_handlers, reader, visitor, waiter};
 use crate::api_server::ApiServer;
 use crate::ending;
 use crate::factory::factory;
@@ -17,7 +18,6 @@ use crate::limits::Limits;
 use crate::random::{pause, pick};
 use crate::trace::Recorder;
 use crate::view::View;
-use crate::world::{Actors, CONVERGES, LONGEST_CALL, add_handlers, reader, visitor, waiter};
 
 /// The namespaces with objects.
 const NAMESPACES: [&str; 5] = ["a", "b", "c", "d", "e"];
