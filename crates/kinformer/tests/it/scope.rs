@@ -248,7 +248,7 @@ async fn refused_and_deleted_namespaces_stop_no_other() {
 }
 
 /// Without the right to list namespaces, their informer has the error; the other informers are synced and empty.
-// contract: D-12c
+// contract: D-12d
 #[tokio::test]
 async fn namespaces_that_are_refused_are_a_state() {
     let server = namespaces(&["team-a"]).await;
