@@ -143,8 +143,25 @@ impl<K> Kind<K> {
             {
                 self.get_from(&informer, KeyRef::named(key.name())).await
             }
+            Err(Error::NotFound { .. }) if !self.is_listed(&informer, key.namespace()) => {
+                self.listed(&informer, key.namespace()).await?;
+                self.get_from(&informer, key).await
+            }
             found => found,
         }
+    }
+
+    /// Whether the informer has listed a namespace, which may have come into its scope.
+    fn is_listed(&self, informer: &Informer<K>, namespace: Option<&str>) -> bool {
+        namespace.is_none_or(|namespace| informer.wait_for_namespace(namespace).at_deadline().is_ok())
+    }
+
+    /// Waits until the informer has listed a namespace.
+    async fn listed(&self, informer: &Informer<K>, namespace: Option<&str>) -> Result<(), Error> {
+        let Some(namespace) = namespace else { return Ok(()) };
+        let timeout = self.shared.settings.sync_timeout;
+        let listed = informer.wait_for_namespace(namespace).until(Instant::now() + timeout).await;
+        listed.map_err(|source| Error::NotSynced { timeout, source })
     }
 
     /// As [`Self::get`], for an object that may not exist.
@@ -193,7 +210,9 @@ impl<K> Kind<K> {
         if let Some(live) = self.as_live() {
             return Ok(live.list(query).await?.into_iter().map(Packed::cast).collect());
         }
-        let informer = self.synced_informer().await?.cast();
+        let informer = self.synced_informer().await?;
+        self.listed(&informer, query.selected_namespace()).await?;
+        let informer = informer.cast();
         let snapshot = match self.may_wait() {
             true => caught_up(&self.shared, &self.resource, &informer, Read::List(query)).await?,
             false => informer.snapshot()?,

@@ -88,6 +88,13 @@ pub trait Partition<T>: Send + Sync {
     fn part_of_key(&self, _key: KeyRef<'_>) -> Option<PartId> {
         None
     }
+
+    /// Returns whether a stored object stays when its part is new. Asked when the parts [change](Parts::set): for objects that
+    /// the source of the new part does not have, such as those that other selectors do not match. They leave at once, as
+    /// those without a part do.
+    fn stays(&self, _object: &T) -> bool {
+        true
+    }
 }
 
 /// The parts of a collection: a [single part](Self::one) by default, otherwise those of a [`Partition`]. Cheap to
@@ -269,6 +276,17 @@ impl<T> Parts<T> {
             Division::One => Some(PartId::ONLY),
             Division::Fixed { partition, count } => partition.part_of_key(key).filter(|part| part.0 < *count),
             Division::Changeable(changeable) => changeable.find(|division| division.of_key(key)),
+        }
+    }
+
+    /// Returns whether an object [stays](Partition::stays) if its part is new.
+    pub fn stays(&self, object: &T) -> bool {
+        match &self.0 {
+            Division::One => true,
+            Division::Fixed { partition, .. } => partition.stays(object),
+            Division::Changeable(changeable) => {
+                changeable.only().is_some() || changeable.numbered.read().division.stays(object)
+            }
         }
     }
 

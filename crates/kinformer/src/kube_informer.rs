@@ -86,6 +86,15 @@ impl KubeInformer {
         Box::pin(self.informer.wait_for_parts())
     }
 
+    pub(crate) fn wait_for_part<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move { self.informer.wait_for_part(name).await })
+    }
+
+    /// Returns the outcome of `wait_for_part` at a deadline that passes now.
+    pub(crate) fn part_at_deadline(&self, name: &str) -> Result<(), Error> {
+        self.informer.wait_for_part(name).at_deadline()
+    }
+
     /// Returns the outcome of `wait_for_parts` at a deadline that passes now.
     pub(crate) fn parts_at_deadline(&self) -> Result<(), Error> {
         self.informer.wait_for_parts().at_deadline()

@@ -6,20 +6,22 @@ use std::sync::Arc;
 use kinformer_core::ResourceVersion;
 use kinformer_kube::ShardSelector;
 
-/// Which objects informers hold: those of all namespaces, of a set, which may be empty, or those of a shard. See
-/// [`Informer::set_scope`](crate::Informer::set_scope).
+/// Which objects informers hold: those of all namespaces, of a set, which may be empty, of all but a set, or those of a shard; of
+/// these, those that selectors match. See [`Informer::set_scope`](crate::Informer::set_scope).
 ///
 /// ```
 /// use kinformer::Scope;
 ///
-/// let scope = Scope::namespaces(["team-a", "team-b"]);
+/// let scope = Scope::namespaces(["team-a", "team-b"]).labels("app=web");
 /// assert!(scope.contains("team-a") && !scope.contains("team-c"));
 /// assert!(Scope::all().contains("team-c"));
+/// assert!(!Scope::all_but(["kube-system"]).contains("kube-system"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// `None` for all.
-    names: Option<BTreeSet<Arc<str>>>,
+    namespaces: Namespaces,
+    labels: Option<Arc<str>>,
+    fields: Option<Arc<str>>,
     shard: Option<ScopedShard>,
 }
 
@@ -31,21 +33,39 @@ pub(crate) struct ScopedShard {
     pub(crate) at_least: ResourceVersion,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Namespaces {
+    Set(BTreeSet<Arc<str>>),
+    /// All but these.
+    AllBut(BTreeSet<Arc<str>>),
+}
+
 impl Scope {
-    /// The objects of all namespaces.
-    pub const fn all() -> Self {
-        Self { names: None, shard: None }
+    const fn of(namespaces: Namespaces) -> Self {
+        Self { namespaces, labels: None, fields: None, shard: None }
     }
 
-    /// The objects of these namespaces; none if there are none.
+    /// The objects of all namespaces.
+    pub const fn all() -> Self {
+        Self::of(Namespaces::AllBut(BTreeSet::new()))
+    }
+
+    /// The objects of these namespaces; none if there are none. Each namespace has a list and a watch of its own.
     pub fn namespaces<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
-        Self { names: Some(names.into_iter().map(Into::into).collect()), shard: None }
+        Self::of(Namespaces::Set(names.into_iter().map(Into::into).collect()))
+    }
+
+    /// The objects of all namespaces but these. They have one list and one watch. The server leaves out the objects of
+    /// these namespaces, so a change of the set lists all again.
+    pub fn all_but<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self::of(Namespaces::AllBut(names.into_iter().map(Into::into).collect()))
     }
 
     /// The objects of a shard: of all namespaces those whose UID or namespace has a hash in the ranges of the selector. A range
     /// that is new is listed at its most recent state: see [`Self::at_least`].
-    pub const fn shard(selector: ShardSelector) -> Self {
-        Self { names: None, shard: Some(ScopedShard { selector, at_least: ResourceVersion::UNSET }) }
+    pub fn shard(selector: ShardSelector) -> Self {
+        let shard = ScopedShard { selector, at_least: ResourceVersion::UNSET };
+        Self { shard: Some(shard), ..Self::all() }
     }
 
     /// Lists ranges of a shard that are new at this version or a later one: the version up to which another process has
@@ -60,13 +80,52 @@ impl Scope {
         self.shard.as_ref()
     }
 
-    /// Returns whether the scope has the objects of a namespace.
-    pub fn contains(&self, namespace: &str) -> bool {
-        self.names.as_ref().is_none_or(|names| names.contains(namespace))
+    /// Restricts the objects to those that this label selector matches, in addition to the selectors of the options.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.labels = Some(selector.into()).filter(|selector| !selector.is_empty());
+        self
     }
 
-    /// Returns the namespaces in their order; `None` for all.
+    /// Restricts the objects to those that this field selector matches, in addition to the selectors of the options.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.fields = Some(selector.into()).filter(|selector| !selector.is_empty());
+        self
+    }
+
+    /// Returns whether the scope has the objects of a namespace, if the selectors match them.
+    pub fn contains(&self, namespace: &str) -> bool {
+        match &self.namespaces {
+            Namespaces::Set(names) => names.contains(namespace),
+            Namespaces::AllBut(names) => !names.contains(namespace),
+        }
+    }
+
+    /// Returns the namespaces in their order; `None` for all, or all but some.
     pub fn names(&self) -> Option<impl Iterator<Item = &str>> {
-        self.names.as_ref().map(|names| names.iter().map(|name| &**name))
+        match &self.namespaces {
+            Namespaces::Set(names) => Some(names.iter().map(|name| &**name)),
+            Namespaces::AllBut(_) => None,
+        }
+    }
+
+    /// Returns the namespaces without which the scope has all, in their order.
+    pub(crate) fn excluded(&self) -> Vec<Arc<str>> {
+        match &self.namespaces {
+            Namespaces::Set(_) => Vec::new(),
+            Namespaces::AllBut(names) => names.iter().cloned().collect(),
+        }
+    }
+
+    /// Returns the label selector and the field selector.
+    pub(crate) fn selectors(&self) -> [Option<&Arc<str>>; 2] {
+        [self.labels.as_ref(), self.fields.as_ref()]
+    }
+
+    /// Returns this scope with those of these namespaces that it has.
+    pub(crate) fn within(&self, names: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let names = names.into_iter().filter(|name| self.contains(name)).collect();
+        Self { namespaces: Namespaces::Set(names), ..self.clone() }
     }
 }

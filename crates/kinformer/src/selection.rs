@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::ByNamespace;
+use kinformer_core::{ByNamespace, KeyRef, PartId, Partition};
 use kinformer_kube::{KubeListerWatcher, LabelSelector, PackedObject, Params};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::Sources;
@@ -45,14 +45,12 @@ impl NamespaceOptions {
     /// Selects the objects of all namespaces that have no options of their own beside these.
     ///
     /// Follows controller-runtime 0.25 (`cache.AllNamespaces` as a key of `DefaultNamespaces`).
-    #[doc(alias = "AllNamespaces")]
     pub fn all_others() -> Self {
         Self { name: None, selection: Selection::default() }
     }
 
     /// Restricts the objects to those that this label selector matches. An empty selector matches all objects, whatever the
     /// options of the resource and the factory are.
-    #[doc(alias = "LabelSelector")]
     pub fn labels(mut self, selector: impl Into<Arc<str>>) -> Self {
         self.selection.labels = Some(selector.into());
         self
@@ -60,7 +58,6 @@ impl NamespaceOptions {
 
     /// Restricts the objects to those that this field selector matches. An empty selector matches all objects, whatever the
     /// options of the resource and the factory are.
-    #[doc(alias = "FieldSelector")]
     pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
         self.selection.fields = Some(selector.into());
         self
@@ -103,6 +100,23 @@ impl Selection {
     }
 }
 
+impl Selection {
+    /// Whether an object has the labels and fields. An invalid selector matches everything.
+    fn matches(&self, object: &PackedObject) -> bool {
+        let Self { labels, fields } = self;
+        let labels = labels.as_deref().and_then(|selector| selector.parse::<LabelSelector>().ok());
+        let fields = fields.as_deref().and_then(|selector| selector.parse::<FieldSelector>().ok());
+        labels.is_none_or(|selector| selector.matches_object(object))
+            && fields.is_none_or(|selector| selector.matches(object))
+    }
+}
+
+/// Joins selectors; `None` if all are empty.
+fn joined(selectors: impl Iterator<Item = String>) -> Option<Arc<str>> {
+    let selectors: Vec<String> = selectors.filter(|selector| !selector.is_empty()).collect();
+    (!selectors.is_empty()).then(|| selectors.join(",").into())
+}
+
 /// The selectors and namespaces of a factory or of a resource.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selections {
@@ -137,6 +151,8 @@ impl Selections {
 
     /// Returns the parts of an informer in this scope, also none: see [`Self::parts`]. A namespace has its own selectors, as if
     /// it had been in the options.
+    ///
+    /// `before` are the present parts, and `next` is the number of the next new part of a shard.
     pub(crate) fn parts_within(
         &self,
         factory: &Self,
@@ -145,12 +161,20 @@ impl Selections {
         next: &mut u32,
     ) -> Vec<Selected> {
         if let Some(shard) = scope.scoped_shard() {
-            let selection = self.selection.or(&factory.selection);
-            let before = before.iter().filter(|part| part.selection == selection);
-            let before = before.filter_map(|part| part.shard()).cloned();
+            let mut all = Selected::new(Place::All, self.selection.or(&factory.selection));
+            all.narrow(scope);
+            let is_same =
+                |part: &&Selected| (&part.selection, &part.of_scope) == (&all.selection, &all.of_scope);
+            let before = before.iter().filter(is_same).filter_map(|part| part.shard()).cloned();
             let parts = ShardPart::of_scope(shard, before, next).into_iter();
-            return parts.map(|part| Selected::new(Place::Shard(part), selection.clone())).collect();
+            return parts.map(|part| all.in_shard(part)).collect();
         }
+        let mut parts = self.places_within(factory, scope);
+        parts.iter_mut().for_each(|part| part.narrow(scope));
+        parts
+    }
+
+    fn places_within(&self, factory: &Self, scope: &Scope) -> Vec<Selected> {
         let Some(names) = scope.names() else {
             return Self { namespaces: Some(Vec::new()), ..self.clone() }.parts(factory, true);
         };
@@ -213,6 +237,9 @@ pub(crate) struct Selected {
     selection: Selection,
     /// The selectors of the requests, after the tweak of the factory.
     requested: Selection,
+    /// The selectors of the scope, which are among those of the requests.
+    of_scope: Selection,
+    name: Arc<str>,
 }
 
 /// Where the objects of a part are.
@@ -220,6 +247,8 @@ pub(crate) struct Selected {
 enum Place {
     /// Everywhere.
     All,
+    /// In all namespaces but these, which are sorted.
+    AllBut(Vec<Arc<str>>),
     Namespace(Arc<str>),
     /// In all namespaces but those of the other parts.
     Others,
@@ -234,7 +263,52 @@ const OTHERS: &str = "other namespaces";
 
 impl Selected {
     fn new(place: Place, selection: Selection) -> Self {
-        Self { place, requested: selection.clone(), selection }
+        let name = match &place {
+            Place::All | Place::NoNamespace => "".into(),
+            Place::AllBut(names) if names.is_empty() => "".into(),
+            Place::AllBut(names) => format!("all but {}", names.join(",")).into(),
+            Place::Namespace(name) => name.clone(),
+            Place::Others => OTHERS.into(),
+            Place::Shard(shard) => shard.name().into(),
+        };
+        Self { place, requested: selection.clone(), selection, of_scope: Selection::default(), name }
+    }
+
+    /// Restricts the part by a scope: parts of other selectors have other names.
+    fn narrow(&mut self, scope: &Scope) {
+        let (excluded, [labels, fields]) = (scope.excluded(), scope.selectors());
+        if excluded.is_empty() && labels.is_none() && fields.is_none() {
+            return;
+        }
+        let place = match &self.place {
+            Place::All => Place::AllBut(excluded.clone()),
+            place => place.clone(),
+        };
+        let without = excluded.iter().map(|name| format!("metadata.namespace!={name}"));
+        let Selection { labels: own_labels, fields: own_fields } = &self.selection;
+        let selection = Selection {
+            labels: joined(own_labels.iter().chain(labels).map(|labels| labels.to_string())),
+            fields: joined(own_fields.iter().chain(fields).map(|fields| fields.to_string()).chain(without)),
+        };
+        let mut part = Self::new(place, selection);
+        part.of_scope = Selection { labels: labels.cloned(), fields: fields.cloned() };
+        let selectors = [("labels", labels), ("fields", fields)];
+        for (of, selector) in selectors.into_iter().filter_map(|(of, selector)| Some((of, selector?))) {
+            part.name = format!("{} {of} {selector}", part.name).trim_start().into();
+        }
+        *self = part;
+    }
+
+    /// Returns the part with the same selectors in a shard.
+    fn in_shard(&self, shard: ShardPart) -> Self {
+        Self { of_scope: self.of_scope.clone(), ..Self::new(Place::Shard(shard), self.selection.clone()) }
+    }
+
+    fn shard(&self) -> Option<&ShardPart> {
+        match &self.place {
+            Place::Shard(shard) => Some(shard),
+            _ => None,
+        }
     }
 
     /// Notes the selectors that a tweak makes of those of this part.
@@ -254,11 +328,7 @@ impl Selected {
 
     /// Whether an object in this state has the labels and fields of this part. An invalid selector matches everything.
     pub(crate) fn selects(&self, object: &PackedObject) -> bool {
-        let Selection { labels, fields } = &self.requested;
-        let labels = labels.as_deref().and_then(|selector| selector.parse::<LabelSelector>().ok());
-        let fields = fields.as_deref().and_then(|selector| selector.parse::<FieldSelector>().ok());
-        labels.is_none_or(|selector| selector.matches_object(object))
-            && fields.is_none_or(|selector| selector.matches(object))
+        self.requested.matches(object)
     }
 
     /// Applies the namespace and the selectors to a source.
@@ -270,7 +340,7 @@ impl Selected {
             Place::Namespace(namespace) => source.namespace(&**namespace),
             Place::NoNamespace => source.cluster_scoped(),
             Place::Shard(shard) => shard.restrict(source),
-            Place::All | Place::Others => source,
+            Place::All | Place::AllBut(_) | Place::Others => source,
         };
         let Selection { labels, fields } = &self.selection;
         if let Some(labels) = labels.as_deref().filter(|labels| !labels.is_empty()) {
@@ -286,14 +356,8 @@ impl Selected {
     pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
         match &self.place {
             Place::All | Place::Others | Place::NoNamespace | Place::Shard(_) => true,
+            Place::AllBut(names) => !names.iter().any(|name| **name == *namespace),
             Place::Namespace(name) => **name == *namespace,
-        }
-    }
-
-    fn shard(&self) -> Option<&ShardPart> {
-        match &self.place {
-            Place::Shard(shard) => Some(shard),
-            _ => None,
         }
     }
 
@@ -304,12 +368,7 @@ impl Selected {
 
     /// The name of the part; empty for one with the objects of all namespaces.
     pub(crate) fn name(&self) -> &str {
-        match &self.place {
-            Place::All | Place::NoNamespace => "",
-            Place::Namespace(name) => name,
-            Place::Others => OTHERS,
-            Place::Shard(shard) => shard.name(),
-        }
+        &self.name
     }
 }
 
@@ -374,27 +433,61 @@ pub(crate) fn changed_sources<S: ListerWatcher<PackedObject> + 'static>(
     parts: &[Selected],
     mut source: impl FnMut(&Selected) -> S,
 ) -> Sources<PackedObject> {
-    match parts {
+    let sources = match parts {
         [only @ Selected { place: Place::All, .. }] => Sources::only(only.name(), source(only)),
-        [Selected { place: Place::Shard(_), .. }, ..] => {
-            let shards = parts.iter().filter_map(Selected::shard).map(ShardPart::selector);
-            Sources::new(ByShard(shards.collect()), parts.iter().map(|part| (part.name(), source(part))))
-        }
         parts => divided_sources(parts, source),
-    }
+    };
+    sources.of_one_server()
 }
 
 fn divided_sources<S: ListerWatcher<PackedObject> + 'static>(
     parts: &[Selected],
     mut source: impl FnMut(&Selected) -> S,
 ) -> Sources<PackedObject> {
-    let named =
-        parts.iter().filter(|part| part.place != Place::Others).map(|part| Arc::<str>::from(part.name()));
-    let mut partition = ByNamespace::new(named);
-    if parts.iter().any(|part| part.place == Place::Others) {
-        partition = partition.with_others();
-    }
+    let shards: Vec<_> = parts.iter().filter_map(Selected::shard).map(ShardPart::selector).collect();
+    let by_namespace = ByNamespace::new(namespaces(parts));
+    let has_others = parts.iter().any(|part| matches!(part.place, Place::AllBut(_) | Place::Others));
+    let division: Box<dyn Partition<PackedObject>> = match has_others {
+        _ if !shards.is_empty() => Box::new(ByShard(shards)),
+        true => Box::new(by_namespace.with_others()),
+        false => Box::new(by_namespace),
+    };
+    let partition = InScope { division, parts: parts.into() };
     Sources::new(partition, parts.iter().map(|part| (part.name(), source(part))))
+}
+
+/// The assignment of objects to the parts of a scope, in the order of the parts.
+struct InScope {
+    division: Box<dyn Partition<PackedObject>>,
+    parts: Arc<[Selected]>,
+}
+
+impl InScope {
+    fn excludes(&self, key: KeyRef<'_>) -> bool {
+        let is_excluded = |part: &Selected| {
+            matches!(part.place, Place::AllBut(_)) && !part.has_namespace(key.namespace().unwrap_or_default())
+        };
+        self.parts.first().is_some_and(is_excluded)
+    }
+}
+
+impl Partition<PackedObject> for InScope {
+    fn parts(&self) -> u32 {
+        self.division.parts()
+    }
+
+    fn part_of(&self, object: &PackedObject) -> Option<PartId> {
+        self.division.part_of(object).filter(|_| !self.excludes(object.key()))
+    }
+
+    fn part_of_key(&self, key: KeyRef<'_>) -> Option<PartId> {
+        self.division.part_of_key(key).filter(|_| !self.excludes(key))
+    }
+
+    fn stays(&self, object: &PackedObject) -> bool {
+        let part = self.part_of(object).and_then(|part| self.parts.get(part.number() as usize));
+        part.is_none_or(|part| part.of_scope.matches(object))
+    }
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ pub struct Deleted<O> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Left<O> {
-    /// The last state in the scope.
+    /// The last state in the scope. A coalescing handler receives the last state that was delivered to it, if one was.
     pub object: O,
     /// The revision of the store after the object has left.
     pub revision: u64,

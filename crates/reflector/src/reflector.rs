@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{KnownObjects, Object, Sink};
+use kinformer_core::{KnownObjects, Object, ResourceVersion, Sink};
 use tokio_util::sync::CancellationToken;
 
 use crate::machine::Machine;
@@ -27,6 +27,7 @@ pub struct Reflector<T: Object, S: Sink<T>> {
     sink: S,
     exchange: Exchange<T>,
     known: Option<Arc<dyn KnownObjects<T>>>,
+    not_before: ResourceVersion,
     options: ReflectorOptions,
     stop_on_drop: StopOnDrop,
 }
@@ -58,7 +59,8 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
         let shared = Arc::new(Shared::new(name.into()));
         let exchange = Exchange::none();
         let stop_on_drop = StopOnDrop(shared);
-        Self { source: Arc::new(source), sink, exchange, known: None, options, stop_on_drop }
+        let not_before = ResourceVersion::UNSET;
+        Self { source: Arc::new(source), sink, exchange, known: None, not_before, options, stop_on_drop }
     }
 
     /// Exchanges the objects of lists and watch-lists for identical ones that the sink already holds: see [`Exchange`].
@@ -74,6 +76,15 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     #[must_use]
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
         self.known = Some(known);
+        self
+    }
+
+    /// Requests no list before this version: for a sink that has objects of the source up to it already, which an older list
+    /// would take back. If the source does not have the version, the newest list is requested. By default, the first list
+    /// may have any version.
+    #[must_use]
+    pub fn not_before(mut self, version: ResourceVersion) -> Self {
+        self.not_before = version;
         self
     }
 
@@ -125,9 +136,10 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     /// between; only an event that the sink has refused for lack of room is lost.
     #[doc(alias("ListAndWatch", "ListAndWatchWithContext", "RunWithContext"))]
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
-        let Self { source, sink, exchange, known, options, stop_on_drop } = self;
+        let Self { source, sink, exchange, known, not_before, options, stop_on_drop } = self;
         let shared = stop_on_drop.0.clone();
-        let mut machine = Machine::new(source, sink, exchange, known, options, shared.clone(), cancel);
+        let machine = Machine::new(source, sink, exchange, known, options, shared.clone(), cancel);
+        let mut machine = machine.not_before(not_before);
         let reason = machine.run().await;
         shared.stop(reason);
         tracing::debug!(reflector = %shared.name, ?reason, "reflector stopped");

@@ -181,7 +181,7 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
         process: P,
         options: ReflectorOptions,
     ) -> Self {
-        let Sources { parts, sources } = sources;
+        let Sources { parts, sources, .. } = sources;
         let (name, exchange) = (name.into(), Exchange::none());
         let create = CreateReflector {
             name,
@@ -357,9 +357,9 @@ impl<T: Object> Reflecting<'_, T> {
         }
         if let Some(difference) = self.changing.take_if(|difference| difference.ending.is_empty()) {
             let mut reflectors = Vec::new();
-            self.list.change(difference, |id, source| {
+            self.list.change(difference, |id, source, not_before| {
                 let (part, reflector) = self.create.create(id, source);
-                reflectors.push((id, reflector));
+                reflectors.push((id, reflector.not_before(not_before)));
                 part
             });
             self.start(reflectors);
@@ -377,11 +377,11 @@ async fn process_all<T: Object, P: Process<T>>(
     let mut synced = false;
     let mut losses = Losses::new(list.parts.ids());
     loop {
-        // Before the deltas of new parts, whose reflectors start after the change.
-        if list.take_unapplied() {
+        // Before the deltas of new parts, whose reflectors start after the change. There may be another change meanwhile.
+        while let Some(number) = list.take_unapplied() {
             losses.set_parts(list.parts.ids());
             _ = contained(name, async { process.parts_changed().await }).await;
-            list.applied();
+            list.applied(number);
         }
         if !synced && !losses.any_lost() && queue.has_synced() {
             synced = true;

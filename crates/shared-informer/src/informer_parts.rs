@@ -92,6 +92,35 @@ impl<T: Object> SharedIndexInformer<T> {
         Wait::new(wait, at_deadline)
     }
 
+    /// Waits until the store has included the first list of the part with this name, or there is no such part after all
+    /// requested [changes](Self::set_sources).
+    ///
+    /// # Errors
+    /// [`Error::NotSynced`], with all parts that have no list and the last error, if the informer stops or
+    /// [the deadline](Wait::until) passes first.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes the informer.
+    pub fn wait_for_part<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Wait<impl Future<Output = Result<(), Error>> + 'a, impl Fn() -> Result<(), Error> + 'a> {
+        let list = &self.inner.list;
+        let wait = async move {
+            tokio::select! {
+                biased;
+                () = list.until_listed(name) => Ok(()),
+                () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitOutcome::Stopped)),
+            }
+        };
+        let at_deadline = move || match list.is_listed(name) {
+            true => Ok(()),
+            false if self.is_stopped() => Err(self.not_synced(WaitOutcome::Stopped)),
+            false => Err(self.not_synced(WaitOutcome::DeadlineExceeded)),
+        };
+        Wait::new(wait, at_deadline)
+    }
+
     /// Returns the present parts, one for each source, in the order of the sources. Each part has its own reflector.
     pub fn parts(&self) -> Arc<[Part]> {
         self.inner.list.current()

@@ -1,5 +1,6 @@
 //! The parts of an informer, which may change while it runs.
 
+use std::cmp;
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use futures::task::AtomicWaker;
-use kinformer_core::{Object, PartId, Parts};
+use kinformer_core::{Object, PartId, Parts, ResourceVersion};
 use kinformer_reflector::ReflectorMetrics;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -42,6 +43,9 @@ struct State<T> {
     applied: u64,
     /// The counters of removed parts.
     removed: ReflectorMetrics,
+    /// The newest version that a part had at a change, and how often versions had gone back until then.
+    newest: ResourceVersion,
+    went_back: u64,
 }
 
 /// The sources of the requested parts, compared with the present ones.
@@ -66,6 +70,8 @@ impl<T: Object> PartList<T> {
             present: 0,
             applied: 0,
             removed: ReflectorMetrics::default(),
+            newest: ResourceVersion::UNSET,
+            went_back: 0,
         };
         Self {
             parts,
@@ -120,6 +126,14 @@ impl<T: Object> PartList<T> {
         self.until(Self::is_complete).await;
     }
 
+    /// Waits until [`Self::is_listed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes.
+    pub(crate) async fn until_listed(&self, name: &str) {
+        self.until(|list| list.is_listed(name)).await;
+    }
+
     async fn until(&self, is_so: impl Fn(&Self) -> bool) {
         let mut progress = self.progress.subscribe();
         while !is_so(self) && progress.changed().await.is_ok() {}
@@ -129,6 +143,16 @@ impl<T: Object> PartList<T> {
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.state.lock();
         state.applied == state.requests && state.current.iter().all(Part::is_listed)
+    }
+
+    /// Returns whether the first list of the part with this name was processed, or there is no such part after all requested
+    /// changes.
+    pub(crate) fn is_listed(&self, name: &str) -> bool {
+        let state = self.state.lock();
+        match state.current.iter().find(|part| part.name() == name) {
+            Some(part) => part.is_listed(),
+            None => state.applied == state.requests,
+        }
     }
 
     /// Sets one of the two flags.
@@ -172,20 +196,40 @@ impl<T: Object> PartList<T> {
         Some(Difference { number, sources, removed, ending })
     }
 
+    /// Returns the newest version that a part has had, unless versions have gone back since. `current` are the parts before
+    /// a change.
+    fn newest(&self, current: &[Part]) -> ResourceVersion {
+        let went_back = self.metrics().versions_went_back;
+        let versions = current.iter().map(|part| part.reflector().last_version());
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.went_back, went_back) < went_back {
+            state.newest = ResourceVersion::UNSET;
+        }
+        for version in versions {
+            if state.newest.is_unset() || state.newest.compare(&version).is_some_and(cmp::Ordering::is_lt) {
+                state.newest = version;
+            }
+        }
+        state.newest.clone()
+    }
+
     /// Changes the parts, after the reflectors of those that end have ended. `create` is called for each new part.
     pub(crate) fn change(
         &self,
         difference: Difference<T>,
-        mut create: impl FnMut(PartId, NamedSource<T>) -> Part,
+        mut create: impl FnMut(PartId, NamedSource<T>, ResourceVersion) -> Part,
     ) {
-        let Difference { number, sources: Sources { parts, sources }, removed, .. } = difference;
+        let Difference { number, sources: Sources { parts, sources, is_one_server }, removed, .. } =
+            difference;
         let before = self.current();
+        let not_before = self.newest(&before);
+        let not_before = if is_one_server { not_before } else { ResourceVersion::UNSET };
         let before: HashMap<&str, &Part> = before.iter().map(|part| (part.name(), part)).collect();
         let mut next = self.state.lock().next;
         let mut part_of = |(name, source): NamedSource<T>| {
             before.get(&*name).copied().cloned().unwrap_or_else(|| {
                 next += 1;
-                create(PartId::new(next - 1), (name, source))
+                create(PartId::new(next - 1), (name, source), not_before.clone())
             })
         };
         let current: Vec<Part> = sources.into_iter().map(&mut part_of).collect();
@@ -198,16 +242,16 @@ impl<T: Object> PartList<T> {
         self.set(&self.is_unapplied);
     }
 
-    /// Returns whether the store must apply a change of the parts. The caller applies it.
-    pub(crate) fn take_unapplied(&self) -> bool {
-        self.is_unapplied.load(Ordering::Acquire) && self.is_unapplied.swap(false, Ordering::AcqRel)
+    /// Returns the number of the last request whose parts the store must apply, if there is one. The caller applies them.
+    pub(crate) fn take_unapplied(&self) -> Option<u64> {
+        let is_unapplied =
+            self.is_unapplied.load(Ordering::Acquire) && self.is_unapplied.swap(false, Ordering::AcqRel);
+        is_unapplied.then(|| self.state.lock().present)
     }
 
-    /// The store has applied the last change.
-    pub(crate) fn applied(&self) {
-        let mut state = self.state.lock();
-        state.applied = state.present;
-        drop(state);
+    /// The store has applied the parts of this request. There may be later ones by now.
+    pub(crate) fn applied(&self, number: u64) {
+        self.state.lock().applied = number;
         self.progress.send_replace(());
     }
 

@@ -30,6 +30,8 @@ use crate::Error;
 pub struct Sources<T> {
     pub(crate) parts: Parts<T>,
     pub(crate) sources: Vec<NamedSource<T>>,
+    /// Whether all of them have the versions of one server.
+    pub(crate) is_one_server: bool,
 }
 
 /// The source of a part, with the name of the part.
@@ -44,7 +46,7 @@ impl<T: Object> Sources<T> {
     /// Creates the source of all objects, with a name in logs and errors, such as the only namespace. The name distinguishes
     /// it from other sources when the sources are [changed](crate::SharedIndexInformer::set_sources).
     pub fn only(name: impl Into<Arc<str>>, source: impl ListerWatcher<T> + 'static) -> Self {
-        Self { parts: Parts::one(), sources: vec![(name.into(), Arc::new(source))] }
+        Self { parts: Parts::one(), sources: vec![(name.into(), Arc::new(source))], is_one_server: false }
     }
 
     /// Creates a source for each of these namespaces. Each namespace may occur once.
@@ -57,6 +59,14 @@ impl<T: Object> Sources<T> {
             sources.into_iter().map(|(namespace, source)| (namespace.into(), source)).collect();
         let partition = ByNamespace::new(sources.iter().map(|(namespace, _)| namespace.clone()));
         Self::new(partition, sources)
+    }
+
+    /// Declares that all sources have the resource versions of one server, also those of earlier and later
+    /// [changes](crate::SharedIndexInformer::set_sources): a new part is then not listed before the versions that the informer
+    /// knows. A list from a cache of the server that is behind would otherwise take back objects that stay.
+    #[must_use]
+    pub fn of_one_server(self) -> Self {
+        Self { is_one_server: true, ..self }
     }
 
     /// Checks that there is one source for each part, each with another name.
@@ -84,7 +94,8 @@ impl<T: Object> Sources<T> {
         S: ListerWatcher<T> + 'static,
     {
         let each = |(name, source): (N, S)| -> NamedSource<T> { (name.into(), Arc::new(source)) };
-        Self { parts: Parts::new(partition), sources: sources.into_iter().map(each).collect() }
+        let sources = sources.into_iter().map(each).collect();
+        Self { parts: Parts::new(partition), sources, is_one_server: false }
     }
 }
 

@@ -41,6 +41,7 @@
 //! [`SharedInformerFactory`]: kinformer::SharedInformerFactory
 //! [`Stepping`]: kinformer_processor::stepping::Stepping
 
+mod actors;
 mod api_server;
 mod behind;
 mod cached;
@@ -60,6 +61,7 @@ pub mod reference;
 mod request_rate;
 mod restores;
 mod runtime;
+mod scopes;
 pub mod server;
 mod shrink;
 mod snapshots;

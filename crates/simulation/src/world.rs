@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::kube_core::Resource;
 use kinformer_processor::stepping::Stepping;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::actors::{Actors, CONVERGES, LONGEST_CALL, add_handlers, reader, visitor, waiter};
 use crate::api_server::ApiServer;
 use crate::behind::Comparison;
 use crate::cached;
@@ -24,17 +24,12 @@ use crate::limits::Limits;
 use crate::random::{pause, pick};
 use crate::restores::restores;
 use crate::runtime;
+use crate::scopes;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
 
-/// The simulated time within which everything is in sync after the last fault.
-const CONVERGES: Duration = Duration::from_secs(900);
-
 /// The longest simulated time of a run.
 const LONGEST: Duration = Duration::from_secs(7_200);
-
-/// Longer than each call of a handler.
-const LONGEST_CALL: Duration = Duration::from_secs(4);
 
 /// Runs the world of a seed, and returns what happened.
 ///
@@ -52,6 +47,8 @@ pub(crate) enum World {
     Cache,
     Controllers,
     Election,
+    /// Informers whose scope changes.
+    Scopes,
     /// An informer of a server that is not kube-apiserver.
     Foreign,
 }
@@ -62,6 +59,7 @@ impl World {
             2 | 12 => Self::Cache,
             7 | 17 => Self::Election,
             4 | 9 | 14 | 19 => Self::Controllers,
+            3 | 16 => Self::Scopes,
             11 => Self::Foreign,
             _ => Self::Pipeline,
         }
@@ -76,6 +74,7 @@ impl World {
             Self::Cache => &["removals", "refusals", "restores", "clients", "faults", "writer"],
             Self::Controllers => &["restarts", "faults", "writer"],
             Self::Election => &["faults"],
+            Self::Scopes => &["visitor", "waiter", "reader", "scopes", "faults", "writer"],
             Self::Foreign => &["faults", "writer"],
         }
     }
@@ -87,7 +86,7 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
     match world {
         World::Election => return election::run(seed, limits),
         World::Foreign => return foreign::run(seed, limits),
-        World::Pipeline | World::Cache | World::Controllers => {}
+        World::Pipeline | World::Cache | World::Controllers | World::Scopes => {}
     }
     let runtime = runtime::paused();
     let _stepping = Stepping::from_seed(seed);
@@ -103,6 +102,9 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
             World::Cache => {
                 timeout(longest, cached::live(rng, server.clone(), &recorder, limits)).await.is_ok()
             }
+            World::Scopes => {
+                timeout(longest, scopes::live(rng, server.clone(), &recorder, limits)).await.is_ok()
+            }
             _ => timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok(),
         };
         if !has_ended && !is_dropped {
@@ -115,18 +117,6 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
         recorder.violation(format_args!("{} responses are open after the runtime", server.open_bodies()));
     }
     recorder.trace()
-}
-
-/// The actors of a world.
-struct Actors<'a> {
-    tasks: JoinSet<()>,
-    limits: &'a Limits,
-}
-
-impl Actors<'_> {
-    fn spawn(&mut self, name: &'static str, actor: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(self.limits.clone().run(name, actor));
-    }
 }
 
 #[expect(clippy::too_many_lines, reason = "a world from its start to its end")]
@@ -256,49 +246,5 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
             let version = server.put(plural, &key, &number.to_string());
             recorder.note("writer", format_args!("writes {plural} {key} at {version}"));
         }
-    }
-}
-
-/// Adds a handler and removes it, again and again.
-async fn visitor<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
-    for number in 0..rng.usize(1..6) {
-        pause(&mut rng).await;
-        let Some(handler) = view.add(&mut rng, &format!("visitor {number}")) else { return };
-        pause(&mut rng).await;
-        if rng.u8(..4) == 0 {
-            view.keep(Some(handler));
-            continue;
-        }
-        handler.remove().await;
-        view.recorder.note(handler.registration.name(), "removed");
-    }
-}
-
-/// Waits for versions, and drops some of these waits.
-async fn waiter<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
-    for _ in 0..rng.usize(..20) {
-        pause(&mut rng).await;
-        let Some((key, version)) = view.newest() else { continue };
-        let (longest, dropped) = (rng.u64(..30_000), rng.u64(..60_000));
-        let wait = view.wait_for(&key, version, Duration::from_millis(longest));
-        if let Ok(Err(problem)) = timeout(Duration::from_millis(dropped), wait).await {
-            view.recorder.violation(problem);
-        }
-    }
-}
-
-/// Reads the store.
-async fn reader<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
-    for _ in 0..rng.usize(20..80) {
-        sleep(Duration::from_millis(rng.u64(..2_000))).await;
-        view.check_store();
-    }
-}
-
-/// Adds the handlers that stay.
-fn add_handlers<K: Resource<DynamicType = ()> + 'static>(rng: &mut Rng, view: &View<K>) {
-    for name in ["first", "second"] {
-        let added = view.add(rng, name);
-        view.keep(added);
     }
 }

@@ -13,7 +13,8 @@ use crate::write::Applied;
 impl<T: Object> Indexer<T> {
     /// Applies the present parts, after [`Parts::set`](kinformer_core::Parts::set) has changed them. The objects that belong
     /// to no part now leave the store, in one publication: a reader sees all of them or none. Each is a change of the type
-    /// [`Left`](kinformer_core::Delta::Left). All other objects stay, also those that belong to another part now. A removed
+    /// [`Left`](kinformer_core::Delta::Left). So does an object that does not [stay](kinformer_core::Partition::stays) in its new
+    /// part. All other objects stay, also those that belong to another part now. A removed
     /// part has no version any more, that of a new part is unset, and waits for removed parts end.
     ///
     /// An object whose accessor panics stays and is reported. O(objects).
@@ -55,7 +56,7 @@ impl<T: Object> Indexer<T> {
         Applied { changes, errors, revision }
     }
 
-    /// Returns the key hashes and the slots of the objects that belong to no part.
+    /// Returns the key hashes and the slots of the objects that belong to no part, or do not stay in their new one.
     fn leaving(&self, before: &Roots<T>, errors: &mut PartialErrors) -> Vec<(u32, u32)> {
         let mut leaving = Vec::new();
         for leaf in 0..before.slots.leaves() {
@@ -64,8 +65,9 @@ impl<T: Object> Indexer<T> {
                 let slot = (leaf * SLOT_LEAF + offset) as u32;
                 let Some(object) = object else { continue };
                 let leaves = || match self.shared.parts.of(object) {
-                    Some(_) => None,
-                    None => Some(hash_key(&before.hasher, object.key())),
+                    Some(part) if before.versions.get(part).is_some() => None,
+                    Some(_) if self.shared.parts.stays(object) => None,
+                    _ => Some(hash_key(&before.hasher, object.key())),
                 };
                 match contain(leaves) {
                     Ok(hash) => leaving.extend(hash.map(|hash| (hash, slot))),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use kinformer::Scope;
 use kinformer_apiserver::{Fault, Verb};
 use kinformer_cache::{Error, Query};
 use kube_core::gvk::GroupVersionKind;
@@ -163,5 +164,33 @@ async fn objects_of_which_only_metadata_is_cached_say_so() {
         assert_eq!(pod.decode().unwrap().types.as_ref().unwrap().kind, expected);
         cache.shutdown().await.unwrap();
     }
+    server.shutdown().await;
+}
+
+/// A read of a namespace that has come into the scope waits for its first list. One that is refused is a typed error.
+// contract: D-13a
+#[tokio::test]
+async fn read_of_a_new_namespace_waits_for_its_list() {
+    let server = server().await;
+    for namespace in ["default", "team-a", "team-b"] {
+        server.create(pod(namespace, "web", "web", "node-1")).unwrap();
+    }
+    let cache = builder(&server).sync_timeout(Duration::from_millis(500)).build().await.unwrap();
+    let pods = cache.kind::<Pod>().informer().unwrap();
+    pods.set_scope(&Scope::namespaces(["default"])).await.unwrap();
+    cache.start().unwrap();
+    cache.get::<Pod>("default/web").await.unwrap();
+    pods.set_scope(&Scope::namespaces(["default", "team-a"])).await.unwrap();
+    cache.get::<Pod>("team-a/web").await.unwrap();
+    pods.set_scope(&Scope::namespaces(["team-a"])).await.unwrap();
+    pods.set_scope(&Scope::namespaces(["team-a", "default"])).await.unwrap();
+    let listed = cache.list::<Pod>(&Query::new().namespace("default")).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    server.faults().inject(Fault::forbidden().resource("pods").namespace("team-b").always());
+    pods.set_scope(&Scope::namespaces(["team-a", "team-b"])).await.unwrap();
+    cache.get::<Pod>("team-a/web").await.unwrap();
+    let refused = cache.get::<Pod>("team-b/web").await.unwrap_err();
+    assert!(matches!(refused, Error::NotSynced { .. }) && refused.to_string().contains("403"), "{refused}");
+    cache.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -1,6 +1,11 @@
 //! Changes of the scope of all informers.
 
+use std::sync::Arc;
+
+use futures::FutureExt as _;
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::Namespace;
+use kinformer_kube::LabelSelector;
 
 use crate::error::Error;
 use crate::factory::SharedInformerFactory;
@@ -28,5 +33,57 @@ impl SharedInformerFactory {
             }
         });
         join_all(changes).await.into_iter().collect()
+    }
+}
+
+impl SharedInformerFactory {
+    /// Makes the scope of all informers follow the namespaces that a label selector matches: `scope` with those of its
+    /// namespaces. Until the namespaces are known, the scope is empty. They come from the informer of the metadata of
+    /// namespaces, which the factory starts as its others: a refused request is its error, and the scope stays as it is.
+    ///
+    /// The scope follows while the returned future is polled, so spawn it. It ends when the informer of namespaces stops.
+    /// A namespace that no longer matches, or is deleted, leaves the scope; one that is being deleted stays in it until then.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// use kinformer::Scope;
+    ///
+    /// let maps = factory.core().v1().config_maps();
+    /// tokio::spawn(factory.follow_namespaces("team=a", Scope::all_but(["kube-system"]))?);
+    /// factory.start()?;
+    /// # maps.wait_for_sync().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Selector`] if the selector is invalid. The future returns the first error of [`Self::set_scope`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the scope stays as it is.
+    pub fn follow_namespaces(
+        &self,
+        selector: &str,
+        scope: Scope,
+    ) -> Result<impl Future<Output = Result<(), Error>> + Send + 'static, Error> {
+        let selector: LabelSelector = selector.parse()?;
+        let (factory, namespaces) = (self.clone(), self.metadata::<Namespace>().lease());
+        // Requested by the first poll.
+        _ = self.set_scope(&scope.within([])).now_or_never();
+        Ok(async move {
+            let mut revision = 0;
+            while namespaces.changed(revision).await {
+                let snapshot = namespaces.snapshot()?;
+                revision = snapshot.revision();
+                let matching =
+                    snapshot.iter().filter(|namespace| selector.matches_object(&**namespace.object()));
+                let names: Vec<Arc<str>> = matching.map(|namespace| namespace.key().name().into()).collect();
+                factory.set_scope(&scope.within(names)).await?;
+            }
+            Ok(())
+        })
     }
 }

@@ -11,6 +11,9 @@ impl<K> Informer<K> {
     /// listed; nothing of those that stay is listed or delivered again. Objects of the others leave the store, and handlers
     /// receive [`Event::Left`](crate::Event::Left) of each, which is no deletion. [`Self::has_synced`] stays `true`.
     ///
+    /// Other selectors, or other namespaces of [`Scope::all_but`], list again all that is in scope. What still matches is not
+    /// delivered again, and objects that match no longer leave.
+    ///
     /// Each namespace is listed and watched by a request of its own, so that the right to read it is enough, and has the
     /// selectors of the options. From all namespaces to some of them, objects that stay are not delivered again, although
     /// their namespaces are listed. An empty scope is synced and empty.
@@ -66,5 +69,29 @@ impl<K> Informer<K> {
         let informer = self.kube();
         let wait = async { Ok(informer.wait_for_parts().await?) };
         Wait::new(wait, || Ok(informer.parts_at_deadline()?))
+    }
+
+    /// Waits until the store has included the first list of the objects of a namespace. Returns at once if the namespace is
+    /// not in scope.
+    ///
+    /// # Errors
+    /// As [`Self::wait_for_scope`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes the informer.
+    pub fn wait_for_namespace(
+        &self,
+        namespace: &str,
+    ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let (informer, part) = (self.kube(), self.selection().part_of(namespace));
+        let name = part.clone();
+        let wait = async move {
+            let Some(name) = name else { return Ok(()) };
+            Ok(informer.wait_for_part(&name).await?)
+        };
+        Wait::new(wait, move || {
+            let Some(name) = &part else { return Ok(()) };
+            Ok(informer.part_at_deadline(name)?)
+        })
     }
 }

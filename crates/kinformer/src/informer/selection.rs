@@ -52,7 +52,8 @@ impl<'a> InformerSelection<'a> {
         stored.map_or_else(requested, |object| object.key().namespace().is_some())
     }
 
-    /// The namespaces that the informer is restricted to, separated by commas; empty for all objects. This and all other
+    /// The namespaces that the informer is restricted to, separated by commas, each with the selectors of the scope; empty for
+    /// all objects. This and all other
     /// methods follow the scope that was [set](Informer::set_scope) last.
     pub fn scope(&self) -> String {
         selection::names(&self.selected())

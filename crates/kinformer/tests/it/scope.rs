@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::common::{builder, config_map, factory, soon, synced, until, version, watches};
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
 use kinformer::{Error, Event, FixedScope, Informer, Scope};
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{ApiServer, Fault};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -125,5 +125,145 @@ async fn scope_of_a_factory_applies_to_all_informers() {
         "{refused:?}"
     );
     factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+async fn set(maps: &Informer<ConfigMap>, scope: &Scope) {
+    maps.set_scope(scope).await.unwrap();
+    maps.wait_for_scope().until(soon()).await.unwrap();
+}
+
+/// Returns the events since the last call, sorted.
+async fn take(events: &Mutex<Vec<String>>, count: usize) -> Vec<String> {
+    until(|| events.lock().len() >= count).await.unwrap();
+    let mut taken = std::mem::take(&mut *events.lock());
+    taken.sort();
+    taken
+}
+
+/// All but some namespaces are one list and one watch. The server leaves out the others.
+// contract: D-12a
+#[tokio::test]
+async fn scope_is_all_but_some() {
+    let server = namespaces(&["team-a", "team-b", "team-c"]).await;
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    synced(&factory).await;
+    take(&events, 3).await;
+    set(&maps, &Scope::all_but(["team-a", "team-c"])).await;
+    assert_eq!(keys(&maps), ["team-b/map"]);
+    assert!(maps.selection().has_namespace("team-d") && !maps.selection().has_namespace("team-c"));
+    watches(&server, 1).await;
+    let hidden = server.update(config_map("team-a", "map", "2")).unwrap();
+    let seen = server.update(config_map("team-b", "map", "2")).unwrap();
+    maps.wait_for(("team-b", "map"), &version(&seen)).until(soon()).await.unwrap();
+    assert!(maps.wait_for(("team-a", "map"), &version(&hidden)).await.is_err());
+    set(&maps, &Scope::all_but(["team-c"])).await;
+    assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
+    assert_eq!(take(&events, 4).await, ["+team-a/map", "=team-b/map", "oteam-a/map", "oteam-c/map"]);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// With other selectors, objects that match no longer leave, and are not deleted. What still matches is not delivered again.
+// contract: D-12b
+#[tokio::test]
+async fn scope_has_selectors() {
+    let server = namespaces(&["team-a", "team-b"]).await;
+    for (name, app) in [("web", "web"), ("db", "db"), ("both", "web")] {
+        let labels = json!({"app": app, "name": name});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "team-a", "labels": labels}});
+        server.create(map).unwrap();
+    }
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    synced(&factory).await;
+    take(&events, 5).await;
+    set(&maps, &Scope::all().labels("app=web")).await;
+    assert_eq!(take(&events, 3).await, ["oteam-a/db", "oteam-a/map", "oteam-b/map"]);
+    set(&maps, &Scope::namespaces(["team-a"]).labels("name in (both, db)")).await;
+    assert_eq!(take(&events, 2).await, ["+team-a/db", "oteam-a/web"]);
+    set(&maps, &Scope::namespaces(["team-a"]).fields("metadata.name=db")).await;
+    assert_eq!(take(&events, 1).await, ["oteam-a/both"]);
+    assert_eq!(maps.selection().scope(), "team-a fields metadata.name=db");
+    set(&maps, &Scope::namespaces(["team-a"])).await;
+    assert_eq!(take(&events, 3).await, ["+team-a/both", "+team-a/map", "+team-a/web"]);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+fn labelled(namespace: &str, team: &str) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": {"team": team}}})
+}
+
+/// The scope follows the labels of namespaces.
+// contract: D-12c
+#[tokio::test]
+async fn scope_follows_namespaces() {
+    let server = namespaces(&["team-a", "team-b", "team-c"]).await;
+    server.update(labelled("team-a", "x")).unwrap();
+    server.update(labelled("team-c", "x")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    let following = tokio::spawn(factory.follow_namespaces("team=x", Scope::all_but(["team-c"])).unwrap());
+    synced(&factory).await;
+    assert_eq!(take(&events, 1).await, ["+team-a/map"]);
+    server.update(labelled("team-b", "x")).unwrap();
+    assert_eq!(take(&events, 1).await, ["+team-b/map"]);
+    server.update(labelled("team-a", "y")).unwrap();
+    assert_eq!(take(&events, 1).await, ["oteam-a/map"]);
+    assert!(take_requests(&server).iter().all(|namespace| namespace == "team-a" || namespace == "team-b"));
+    assert!(matches!(factory.follow_namespaces("=", Scope::all()), Err(Error::Selector(_))));
+    factory.shutdown().await.unwrap();
+    following.await.unwrap().unwrap();
+    server.shutdown().await;
+}
+
+/// A namespace whose rights are taken away is a state of its part, one that is deleted is none, and neither stops another.
+// contract: D-05a, D-14a
+#[tokio::test]
+async fn refused_and_deleted_namespaces_stop_no_other() {
+    let server = namespaces(&["team-a", "team-b", "team-c"]).await;
+    let factory = builder(&server).namespaces(["team-a", "team-b", "team-c"]).build();
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    watches(&server, 3).await;
+    server.faults().inject(Fault::forbidden().resource("configmaps").namespace("team-b").always());
+    server.delete("v1", "Namespace", "", "team-c").unwrap();
+    server.drop_watches();
+    let error = |number: usize| maps.status().parts()[number].reflector().last_error();
+    until(|| error(1).is_some_and(|error| error.to_string().contains("403"))).await.unwrap();
+    watches(&server, 2).await;
+    let changed = server.update(config_map("team-a", "map", "2")).unwrap();
+    maps.wait_for(("team-a", "map"), &version(&changed)).until(soon()).await.unwrap();
+    assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
+    set(&maps, &Scope::namespaces(["team-a"])).await;
+    assert_eq!((keys(&maps), maps.status().parts().len()), (vec!["team-a/map".to_owned()], 1));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// Without the right to list namespaces, their informer has the error; the other informers are synced and empty.
+// contract: D-12d
+#[tokio::test]
+async fn namespaces_that_are_refused_are_a_state() {
+    let server = namespaces(&["team-a"]).await;
+    server.faults().inject(Fault::forbidden().resource("namespaces").always());
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let following = factory.follow_namespaces("team=x", Scope::all()).unwrap();
+    let following = tokio::spawn(following);
+    factory.start().unwrap();
+    maps.wait_for_sync().until(soon()).await.unwrap();
+    let namespaces = factory.metadata::<Namespace>();
+    let error = || namespaces.status().parts()[0].reflector().last_error();
+    until(|| error().is_some_and(|error| error.to_string().contains("403"))).await.unwrap();
+    assert!(keys(&maps).is_empty() && take_requests(&server).is_empty());
+    factory.shutdown().await.unwrap();
+    following.await.unwrap().unwrap();
     server.shutdown().await;
 }

@@ -158,16 +158,16 @@ impl<T> Entry<T> {
     ///
     /// An object that left the scope and came back is never an update: it may be another one.
     fn merge(&mut self, newest: State<T>, revision: u64) -> [Option<State<T>>; 2] {
-        let mut displaced = None;
         let newest = match (newest, &self.newest) {
             // An undelivered addition keeps its `in_initial_list`.
             (State::Present { object, .. }, &State::Present { in_initial_list, .. }) => {
                 State::Present { object, in_initial_list }
             }
             (newest @ State::Present { .. }, State::Left(left)) => {
-                self.left = Some((left.clone(), self.revision));
                 let delivered = std::mem::replace(&mut self.delivered, Delivered::Nothing);
-                displaced = delivered.into_state().map(State::Left);
+                // A filter decides by the state that the handler has received.
+                let left = delivered.into_state().unwrap_or_else(|| left.clone());
+                self.left = Some((left, self.revision));
                 newest
             }
             (gone @ (State::Gone(_) | State::Left(_)), _) if self.left.is_some() => {
@@ -180,7 +180,7 @@ impl<T> Entry<T> {
             (newest, _) => newest,
         };
         self.revision = revision;
-        [Some(std::mem::replace(&mut self.newest, newest)), displaced]
+        [Some(std::mem::replace(&mut self.newest, newest)), None]
     }
 
     /// Returns whether the handler has nothing to receive: neither the object nor that it is gone.
@@ -227,7 +227,14 @@ impl<T> Entry<T> {
                 Event::Deleted(Deleted { tombstone, old: None, revision })
             }
             (delivered, State::Left(object)) => {
-                delivered.into_state().into_iter().for_each(drop_object);
+                // As in `merge`.
+                let object = match delivered.into_state() {
+                    Some(received) => {
+                        drop_object(object);
+                        received
+                    }
+                    None => object,
+                };
                 Event::Left(Left { object, revision })
             }
         }

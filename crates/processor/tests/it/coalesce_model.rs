@@ -80,8 +80,8 @@ impl Model {
             }
             Step::Leave(key) => {
                 let old = self.now.remove(&key)?;
-                if self.delivered.contains_key(&key) {
-                    self.left.entry(key).or_insert_with(|| old.clone());
+                if let Some(delivered) = self.delivered.get(&key) {
+                    self.left.entry(key).or_insert_with(|| delivered.clone());
                 }
                 self.changed(key);
                 Some(Change::left(old))

@@ -62,6 +62,28 @@ async fn what_leaves_is_filtered_by_its_last_state() {
     }
 }
 
+/// A coalescing handler receives that an object has left if it has received the object, whatever the last state is.
+// contract: P-27c
+#[tokio::test]
+async fn coalesced_leaving_is_filtered_by_the_delivered_state() {
+    let back = [updated("a", 2, 3), Change::left(pod("a", 3)), added("a", 4)];
+    let gone = [updated("a", 2, 3), Change::left(pod("a", 3))];
+    for (changes, expected) in [(back.to_vec(), &["+a2", "oa2", "+a4"][..]), (gone.to_vec(), &["+a2", "oa2"])]
+    {
+        let (processor, recorder) = (SharedProcessor::new("test"), Recorder::new());
+        let even = |pod: &Arc<Pod>| pod.version.is_multiple_of(2);
+        let handler = processor.handler().buffer(Buffer::Coalesced).filter(even).inline();
+        let registration = handler.add(recorder.handler()).unwrap();
+        let running = start(&processor);
+        processor.publish([added("a", 2)]);
+        idle(&registration).await;
+        processor.publish(changes);
+        idle(&registration).await;
+        assert_eq!(recorder.recorded(), expected);
+        running.stop().await.unwrap();
+    }
+}
+
 /// An update that crosses the filter is delivered as an addition or a deletion.
 // contract: P-11a
 #[tokio::test]

@@ -9,6 +9,8 @@ use crate::history::went_back;
 #[derive(Default)]
 pub(crate) struct LastVersion {
     current: ResourceVersion,
+    /// The oldest version that the first list may have; unset for any.
+    not_before: ResourceVersion,
     /// Whether the server no longer has the version: the next list requests the newest.
     unavailable: bool,
     /// The version at which the last watch has expired, or that the last list requested and has: another list that requests
@@ -21,8 +23,18 @@ pub(crate) struct LastVersion {
 }
 
 impl LastVersion {
+    /// The first list has this version or a later one, unless the server does not have it.
+    pub(crate) fn not_before(version: ResourceVersion) -> Self {
+        Self { not_before: version, ..Self::default() }
+    }
+
     pub(crate) fn get(&self) -> &ResourceVersion {
         &self.current
+    }
+
+    /// The last version; before the first list, the one that it may not be before.
+    pub(crate) fn known(&self) -> &ResourceVersion {
+        if self.current.is_unset() { &self.not_before } else { &self.current }
     }
 
     /// Returns the version that a list requests: `0` for any state, unset for the newest.
@@ -37,7 +49,7 @@ impl LastVersion {
 
     /// Returns the version that a watch-list requests: unset for the newest.
     pub(crate) fn of_watch_list(&self) -> ResourceVersion {
-        if self.unavailable { ResourceVersion::UNSET } else { self.current.clone() }
+        if self.unavailable { ResourceVersion::UNSET } else { self.known().clone() }
     }
 
     /// Advances the version by that of an event and returns whether it moved. It never moves back: the next watch would

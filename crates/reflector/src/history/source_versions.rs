@@ -58,11 +58,12 @@ pub(crate) struct SourceVersions {
 }
 
 impl SourceVersions {
-    pub(crate) fn new() -> Self {
+    /// `has_versions` is whether its lists are known to have versions.
+    pub(crate) fn new(has_versions: bool) -> Self {
         Self {
             alarms: [None; SIGNS.len()],
             unconfirmed: None,
-            listed: false,
+            listed: has_versions,
             is_resumable: false,
             unrelated_at: None,
             repeats: false,

@@ -91,7 +91,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let list = self.all_pages(ListOptions { limit, ..ListOptions::at_version(version) }, repeats).await?;
         Ok(list.and_then(|list| {
             let found = &list.resource_version;
-            self.source_versions.check_list(&requested, self.version.get(), found, &list.objects)?;
+            self.source_versions.check_list(&requested, self.version.known(), found, &list.objects)?;
             Ok(list)
         }))
     }

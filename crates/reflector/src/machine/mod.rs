@@ -25,7 +25,7 @@ mod watch_list;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{KnownObjects, Object, Sink};
+use kinformer_core::{KnownObjects, Object, ResourceVersion, Sink};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
@@ -104,7 +104,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             exchange,
             known,
             version: LastVersion::default(),
-            source_versions: SourceVersions::new(),
+            source_versions: SourceVersions::new(false),
             attempts: Attempts::new(),
             requests: RequestTimes::new(&options),
             repetition: Repetition::new(&options.backoff),
@@ -120,5 +120,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             is_restart: false,
             span: Span::none(),
         }
+    }
+
+    /// The first list is not before this version.
+    pub(crate) fn not_before(self, version: ResourceVersion) -> Self {
+        let source_versions = SourceVersions::new(!version.is_unset());
+        Self { version: LastVersion::not_before(version), source_versions, ..self }
     }
 }

@@ -44,8 +44,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(open) => match self.receive_initial_list(open, deadline).await? {
                 Ok((list, mut open)) => {
                     let found = &list.resource_version;
-                    match self.source_versions.check_list(&version, self.version.get(), found, &list.objects)
-                    {
+                    match self.source_versions.check_list(
+                        &version,
+                        self.version.known(),
+                        found,
+                        &list.objects,
+                    ) {
                         Ok(()) => {
                             self.attempts.watch_list_succeeded();
                             if !list.is_complete() {

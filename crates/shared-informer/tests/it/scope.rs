@@ -16,6 +16,7 @@ use kinformer_reflector::{
 };
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer, Sources};
 use kinformer_testing::{FakeSource, Item, tasks};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -26,6 +27,8 @@ struct Namespace {
     name: Option<&'static str>,
     /// The number of listed objects.
     listed: Arc<AtomicUsize>,
+    /// The versions that lists requested.
+    requested: Arc<Mutex<Vec<String>>>,
 }
 
 impl Namespace {
@@ -37,6 +40,7 @@ impl Namespace {
 #[async_trait]
 impl ListerWatcher<Item> for Namespace {
     async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        self.requested.lock().push(options.resource_version.to_string());
         let mut list = self.server.list(options).await?;
         list.objects.retain(|item| self.has(item));
         self.listed.fetch_add(list.objects.len(), Ordering::Relaxed);
@@ -60,17 +64,23 @@ impl ListerWatcher<Item> for Namespace {
 struct World {
     server: FakeSource<Item>,
     listed: Arc<AtomicUsize>,
+    requested: Arc<Mutex<Vec<String>>>,
 }
 
 impl World {
     fn new(names: &[&str]) -> Self {
-        let world = Self { server: FakeSource::new().without_watch_list(), listed: Arc::default() };
+        let world = Self {
+            server: FakeSource::new().without_watch_list(),
+            listed: Arc::default(),
+            requested: Arc::default(),
+        };
         names.iter().for_each(|name| _ = world.server.apply(Item::of(name, 0, 1)));
         world
     }
 
     fn namespace(&self, name: Option<&'static str>) -> Namespace {
-        Namespace { server: self.server.clone(), name, listed: self.listed.clone() }
+        let (listed, requested) = (self.listed.clone(), self.requested.clone());
+        Namespace { server: self.server.clone(), name, listed, requested }
     }
 
     fn of(&self, names: &[&'static str]) -> Sources<Item> {
@@ -165,6 +175,50 @@ async fn all_objects_become_those_of_namespaces() {
         assert_eq!(seen.take(), ["update a/1 1 2", "add b/1 1", "delete c/1"], "{queue:?}");
         assert_eq!(stored(&informer), server(&world.server));
         seen.assert_no_faults();
+        running.stop().await.unwrap();
+    }
+}
+
+/// A new part of the same server is not listed before the versions that are known, also after an empty scope.
+// contract: D-11a
+#[tokio::test(start_paused = true)]
+async fn new_part_is_not_listed_before_the_known_versions() {
+    let world = World::new(&["a/1", "b/1"]);
+    let informer = informer(world.all(), QueueKind::RealFifo);
+    let running = Running::start(informer.clone()).await;
+    let version = world.server.apply(Item::of("a/1", 0, 2)).into();
+    informer.wait_for(KeyRef::new("a", "1"), &version).await.unwrap();
+    for sources in [world.of(&["a"]), world.of(&[]), world.of(&["b"])] {
+        change(&informer, sources.of_one_server()).await;
+    }
+    change(&informer, world.of(&["a"])).await;
+    let known = version.to_string();
+    assert_eq!(*world.requested.lock(), ["0", &known, &known, "0"]);
+    running.stop().await.unwrap();
+}
+
+/// A change that is requested while handlers receive what has left takes effect before the lists of its parts.
+// contract: D-11b
+#[tokio::test(start_paused = true)]
+async fn change_while_objects_leave() {
+    for queue in QUEUES {
+        let world = World::new(&["a/1", "a/2", "a/3", "a/4", "b/1"]);
+        let informer = informer(world.of(&["a"]), queue);
+        let slow = informer.handler().buffer(Buffer::BackPressure(1));
+        slow.for_each_async_with((), async |(), _| tokio::time::sleep(Duration::from_secs(1)).await).unwrap();
+        let running = Running::start(informer.clone()).await;
+        let first = informer.set_sources(world.of(&[]));
+        assert!(first.now_or_never().is_none());
+        while !stored(&informer).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        change(&informer, world.of(&["b"])).await;
+        let part = informer.parts()[0].id();
+        assert_eq!(
+            *informer.snapshot().resource_versions().of(part),
+            world.server.version().into(),
+            "{queue:?}"
+        );
         running.stop().await.unwrap();
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct ApiServer {
     is_damaged: bool,
     /// Whether there are more than 1,024 objects for some time.
     is_crowded: bool,
+    /// Whether objects are written so often that no slow handler keeps up.
+    is_busy: Arc<AtomicBool>,
     /// Whether informers have a transform that panics for some states.
     has_panicking_transform: bool,
     latency: Arc<Mutex<Rng>>,
@@ -89,6 +91,7 @@ impl ApiServer {
             stale: (rng.u8(..5) == 0 && count == 1).then(|| Server::new(&cluster, rng.u64(..), options)),
             is_damaged: rng.u8(..4) == 0,
             is_crowded: rng.u8(..CROWDED) == 0,
+            is_busy: Arc::default(),
             has_panicking_transform: rng.clone().u8(..3) == 0,
             cluster,
             servers,
@@ -331,6 +334,16 @@ impl ApiServer {
     /// Whether there are more than 1,024 objects for some time.
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_crowded
+    }
+
+    /// Objects are going to be written very often.
+    pub(crate) fn set_busy(&self) {
+        self.is_busy.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there are so many objects or writes that slow handlers do not keep up.
+    pub(crate) fn has_quick_handlers(&self) -> bool {
+        self.is_crowded || self.is_busy.load(Ordering::Relaxed)
     }
 
     /// Whether informers have a transform that panics for the value [`PANICS`].

@@ -133,10 +133,18 @@ impl HandlerView {
     /// Checks that a handler that has synced has received these objects, which were stored when it was added.
     ///
     /// # Errors
-    /// An object was not received, although it was not deleted.
-    pub(crate) fn check_synced(&self, history: Record<'_>, joined: &Objects) -> Result<(), String> {
+    /// An object was not received, although it was not deleted and has not left.
+    pub(crate) fn check_synced(
+        &self,
+        history: Record<'_>,
+        joined: &Objects,
+        may_have_left: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
         let missing = joined.iter().find(|(key, state)| {
-            self.keeps(state) && !self.received.contains(*key) && !self.is_deleted_after(history, key, state)
+            self.keeps(state)
+                && !self.received.contains(*key)
+                && !self.is_deleted_after(history, key, state)
+                && !may_have_left(key)
         });
         missing.map_or(Ok(()), |(key, _)| Err(format!("has synced, but has not received {key}")))
     }
@@ -168,6 +176,11 @@ impl HandlerView {
     /// The handler was removed: it receives nothing more.
     pub(crate) fn removed(&mut self) {
         self.is_removed = true;
+    }
+
+    /// Whether the events keep their order.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.rules.in_order
     }
 
     /// Whether the removal has ended.
@@ -206,7 +219,8 @@ impl HandlerView {
                 }
                 Some(new)
             }
-            (Received::Left, _) => return Err(format!("left {key}, but no scope has changed")),
+            (Received::Left, None) => return Err(format!("left {key}, which it does not have")),
+            (Received::Left, Some(_)) => None,
             (Received::Deleted, None) => return Err(format!("deleted {key}, which it does not have")),
             (Received::Deleted, Some(known)) => {
                 if !self.is_deleted_after(history, key, known) {

@@ -12,12 +12,21 @@ pub(crate) struct StoreView {
     versions: BTreeMap<String, (usize, u64)>,
     /// Whether objects may be newer than the version: a queue without atomic lists pops parts of a list.
     may_be_ahead: bool,
+    /// Whether the parts have changed.
+    has_changed_parts: bool,
 }
 
 impl StoreView {
     /// Creates the view of a store that has shown nothing.
     pub(crate) fn new(may_be_ahead: bool) -> Self {
         Self { may_be_ahead, ..Self::default() }
+    }
+
+    /// The parts change. `stays` is whether the part with this prefix goes on. Objects that stay may be newer than the first
+    /// list of their new part.
+    pub(crate) fn parts_change(&mut self, stays: impl Fn(&str) -> bool) {
+        self.versions.retain(|prefix, _| stays(prefix));
+        (self.may_be_ahead, self.has_changed_parts) = (true, true);
     }
 
     /// Checks a snapshot of the store at the version of each part, which is `None` before the first list of the part.
@@ -42,6 +51,11 @@ impl StoreView {
             }
             let of_part = |objects: Objects| objects.into_iter().filter(|(key, _)| key.starts_with(prefix));
             let stored: Objects = of_part(objects.clone()).collect();
+            // Objects of other parts stay until the first list of this one.
+            if self.has_changed_parts && version == 0 {
+                expected.extend(stored);
+                continue;
+            }
             let at = |place| of_part(self.objects_at(history, place, objects)).collect::<Objects>();
             // The earliest that fits: an informer learns of a restored backup some time after it.
             let mut later = (before.0..=history.restores()).map(|restores| (restores, version));

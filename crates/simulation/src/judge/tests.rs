@@ -230,11 +230,13 @@ fn objects_that_a_synced_handler_lacks() {
     let history = history();
     let joined = record(&history).objects_at(0, 4);
     let mut view = HandlerView::default();
-    assert!(view.check_synced(record(&history), &joined).unwrap_err().contains("has not received x/b"));
+    assert!(
+        view.check_synced(record(&history), &joined, |_| false).unwrap_err().contains("has not received x/b")
+    );
     view.apply(record(&history), "x/b", Received::Added(object(4))).unwrap();
-    assert_eq!(view.check_synced(record(&history), &joined), Ok(()));
+    assert_eq!(view.check_synced(record(&history), &joined, |_| false), Ok(()));
     let filtered = HandlerView::new(Rules { is_filtered: true, ..Rules::default() });
-    assert_eq!(filtered.check_synced(record(&history), &joined), Ok(()), "its filter drops them");
+    assert_eq!(filtered.check_synced(record(&history), &joined, |_| false), Ok(()), "its filter drops them");
     assert!(filtered.kept(&joined).is_empty());
 }
 

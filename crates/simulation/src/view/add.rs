@@ -23,7 +23,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     #[expect(clippy::too_many_lines, reason = "one arm for each form of a handler")]
     pub(crate) fn add(&self, rng: &mut Rng, name: &str) -> Option<Arc<CheckedHandler>> {
         let name = format!("{} {name}", self.plural);
-        let run_times = if self.server.is_crowded() { [0, 0, 3, 3] } else { [0, 3, 400, 3_000] };
+        let run_times = if self.server.has_quick_handlers() { [0, 0, 3, 3] } else { [0, 3, 400, 3_000] };
         let run_time = pick(rng, run_times);
         let buffers = [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(rng.usize(1..5))];
         let buffer = pick(rng, buffers);
@@ -56,10 +56,11 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             known: known.clone(),
             running: Arc::default(),
             store: self.reader(),
+            scopes: self.scopes.clone(),
         };
         let mut times = Times { rng: rng.fork(), longest: run_time, server: self.server.clone() };
         // A blocking handler pauses the whole run after a panic, so with many objects no handler would keep up.
-        let (form, panics) = (rng.u8(..3), rng.bool() && !self.server.is_crowded());
+        let (form, panics) = (rng.u8(..3), rng.bool() && !self.server.has_quick_handlers());
         let added = match form {
             0 => builder.for_each(move |event| {
                 witness.received(event.as_ref().map(|object| object.object().clone()));

@@ -27,6 +27,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     /// back to a version before that of the store.
     fn check_parts(&self) -> Result<(), String> {
         let Ok(snapshot) = self.informer.snapshot() else { return Ok(()) };
+        if !self.scopes.is_settled() {
+            return Ok(());
+        }
         for part in self.informer.status().parts().iter() {
             let (stored, last) =
                 (snapshot.resource_versions().of(part.id()), part.reflector().last_version());
@@ -34,7 +37,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             // The reflector may have the complete list before the store.
             let is_incomplete =
                 part.reflector().incomplete_list().is_some() || self.server.was_incomplete(&self.plural);
-            if self.informer.has_synced() && stored_number.is_err() && !is_incomplete {
+            let must_be_listed = part.is_listed() || !self.scopes.has_changed();
+            if self.informer.has_synced() && stored_number.is_err() && !is_incomplete && must_be_listed {
                 return Err(format!("has synced, but {:?} has not been listed", part.name()));
             }
             // The reflector learns of a restored backup before the store.
@@ -66,7 +70,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             let mut known = handler.known.lock();
             known.synced();
             self.server
-                .history(&self.plural, |history| known.check_synced(history, &handler.joined))
+                .history(&self.plural, |history| {
+                    known.check_synced(history, &handler.joined, |key| self.scopes.has_excluded(key))
+                })
                 .map_err(|problem| format!("{name}: {problem}"))?;
             if is_published && handler.registration.metrics().depth == 0 {
                 difference(name, known.objects(), "the store", &known.kept(&stored))?;
@@ -81,6 +87,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         }
         if let Err(problem) = self.check_snapshot() {
             self.recorder.violation(format_args!("{}: {problem}", self.plural));
+        }
+        if !self.scopes.is_settled() {
+            return;
         }
         let (versions, objects) = self.stored();
         let is_incomplete = self.server.was_incomplete(&self.plural);
@@ -106,7 +115,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
 
     fn compare(&self) -> Result<(), String> {
         let stored = self.stored().1;
-        let server = self.server.objects(&self.plural);
+        let server = self.scopes.kept(self.server.objects(&self.plural));
         let server = self.server.history(&self.plural, |history| as_stored(history, server, &stored));
         difference("the store", &stored, "the server", &server)?;
         for handler in &*self.handlers.lock() {

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use kinformer::kube_core::Resource;
-use kinformer::{IndexValues, Informer, PackedRef, QueueKind, ResourceVersion};
+use kinformer::{IndexValues, Informer, PackedRef, QueueKind, ResourceVersion, Scope};
 use parking_lot::Mutex;
 
 use crate::api_server::ApiServer;
 use crate::judge::StoreView;
 use crate::record::Objects;
+use crate::scopes::ScopeLog;
 use crate::snapshots::{BY_END, BY_VALUE, Snapshots, index_by_end};
 use crate::state::state_of;
 use crate::trace::Recorder;
@@ -30,6 +31,7 @@ pub(crate) struct View<K> {
     queue: QueueKind,
     store: Arc<Mutex<StoreView>>,
     snapshots: Arc<Mutex<Snapshots<K>>>,
+    pub(crate) scopes: ScopeLog,
     /// The handlers that stay.
     handlers: Arc<Mutex<Vec<Arc<CheckedHandler>>>>,
     /// All handlers.
@@ -48,6 +50,7 @@ impl<K> Clone for View<K> {
             queue: self.queue,
             store: self.store.clone(),
             snapshots: self.snapshots.clone(),
+            scopes: self.scopes.clone(),
             handlers: self.handlers.clone(),
             all_handlers: self.all_handlers.clone(),
             has_check_period: self.has_check_period.clone(),
@@ -81,6 +84,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             // A queue without atomic lists pops parts of a list.
             store: Arc::new(Mutex::new(StoreView::new(!matches!(queue, QueueKind::RealFifo)))),
             snapshots: Arc::default(),
+            scopes: ScopeLog::default(),
             handlers: Arc::default(),
             all_handlers: Arc::default(),
             has_check_period: Arc::default(),
@@ -135,6 +139,25 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         let handlers = self.all_handlers.lock();
         let mut live = handlers.iter().filter(|handler| !handler.registration.is_removed());
         live.any(|handler| handler.has_back_pressure && handler.registration.metrics().depth > 0)
+    }
+
+    /// The revision of the store; 0 before the start.
+    pub(crate) fn revision(&self) -> u64 {
+        self.informer.snapshot().map_or(0, |snapshot| snapshot.revision())
+    }
+
+    /// A scope is requested. Returns the number of the request.
+    pub(crate) fn request_scope(&self, scope: &Scope) -> usize {
+        // The objects of all namespaces stay for the time being if the scope becomes some, and the other way round.
+        self.store.lock().parts_change(|prefix| {
+            !prefix.is_empty() && scope.names().is_some() && scope.contains(prefix.trim_end_matches('/'))
+        });
+        self.scopes.request(scope, self.revision())
+    }
+
+    /// A requested scope has taken effect.
+    pub(crate) fn scope_applied(&self, number: usize) {
+        self.scopes.applied(number, self.revision());
     }
 
     /// Returns the objects of the store with the version of each part.

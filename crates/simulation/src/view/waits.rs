@@ -16,7 +16,16 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     pub(crate) async fn wait_for(&self, key: &str, version: u64, longest: Duration) -> Result<(), String> {
         let deadline = Instant::now() + longest;
         let place = key.split_once('/').unwrap_or_default();
+        let (changes, has_begun) = (self.scopes.len(), self.informer.snapshot().is_ok());
         let waited = self.informer.wait_for(place, &version.to_string().into()).until(deadline).await;
+        // A namespace that leaves ends the wait with an error, and one that has come back may not be listed yet.
+        // Before the start, the parts are still those of the first scope.
+        if !has_begun && self.scopes.has_changed() {
+            return Ok(());
+        }
+        if self.scopes.len() > changes || !self.scopes.is_settled() || !self.scopes.contains(place.0) {
+            return Ok(());
+        }
         match waited {
             Ok(()) => {
                 let stored = self.stored();

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::api_server::ApiServer;
 use crate::judge::{HandlerView, Received, check_final, version_of};
+use crate::scopes::ScopeLog;
 use crate::state::{state_of, text_of};
 use crate::trace::Recorder;
 
@@ -27,6 +28,7 @@ pub(super) struct Witness {
     pub(super) running: Arc<AtomicBool>,
     /// Reads the revision of the store and the version of an object.
     pub(super) store: Box<ReadStore>,
+    pub(super) scopes: ScopeLog,
 }
 
 /// A callback that runs.
@@ -99,6 +101,7 @@ impl Witness {
         let applied = self.server.history(&self.plural, |history| {
             let mut known = self.known.lock();
             known.check_place(history, &key, &received, initial, listed, revision)?;
+            self.scopes.check(&key, &received, revision, known.is_in_order())?;
             last.iter().try_for_each(|last| check_final(history, &key, last))?;
             known.apply(history, &key, received)
         });

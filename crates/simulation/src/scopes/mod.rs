@@ -1,0 +1,7 @@
+//! Worlds whose informers change their scope while objects are written and requests fail.
+
+mod log;
+mod world;
+
+pub(crate) use log::ScopeLog;
+pub(crate) use world::live;
