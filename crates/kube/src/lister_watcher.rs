@@ -317,7 +317,7 @@ impl<K> KubeListerWatcher<K> {
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// use kinformer_kube::{Shard, ShardField, ShardSelector};
     ///
-    /// let half = |range| Shard::new(ShardSelector::new(ShardField::Uid, [range]));
+    /// let half = |range| Shard::new(ShardSelector::one(ShardField::Uid, range));
     /// let listed = async |shard| {
     ///     let pods = KubeListerWatcher::packed::<Pod>(client.clone()).shard(shard);
     ///     pods.list(ListOptions::default()).await.map(|list| list.objects.len())

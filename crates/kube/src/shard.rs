@@ -72,7 +72,7 @@ impl ShardSelector {
     /// ```
     /// use kinformer_kube::{ShardField, ShardSelector};
     ///
-    /// let half = ShardSelector::new(ShardField::Namespace, [0..1 << 63]);
+    /// let half = ShardSelector::one(ShardField::Namespace, 0..1 << 63);
     /// assert_eq!(half.matches("default"), kinformer_kube::fnv1a64("default") < 1 << 63);
     /// ```
     #[must_use]
@@ -89,12 +89,18 @@ impl ShardSelector {
         Self { field, ranges }
     }
 
+    /// Creates a selector of the hashes in one range.
+    #[must_use]
+    pub fn one(field: ShardField, range: Range<u128>) -> Self {
+        Self::new(field, std::iter::once(range))
+    }
+
     /// Returns the selector of the objects that both select, which must have the same field.
     ///
     /// ```
     /// use kinformer_kube::{ShardField::Uid, ShardSelector};
     ///
-    /// let [a, b] = [ShardSelector::new(Uid, [0..10, 20..30]), ShardSelector::new(Uid, [5..25])];
+    /// let [a, b] = [ShardSelector::new(Uid, [0..10, 20..30]), ShardSelector::one(Uid, 5..25)];
     /// assert_eq!(a.and(&b).ranges(), [5..10, 20..25]);
     /// assert_eq!(a.without(&b).ranges(), [0..5, 25..30]);
     /// ```

@@ -21,7 +21,7 @@ async fn server(selectors: ShardSelectors) -> ApiServer {
 }
 
 fn shard(range: std::ops::Range<u128>) -> ShardSelector {
-    ShardSelector::new(ShardField::Uid, [range])
+    ShardSelector::one(ShardField::Uid, range)
 }
 
 /// The objects of a shard on the server.

@@ -15,7 +15,7 @@ use serde_json::json;
 const END: u128 = 1 << 64;
 
 fn half() -> ShardSelector {
-    ShardSelector::new(ShardField::Uid, [0..END / 2])
+    ShardSelector::one(ShardField::Uid, 0..END / 2)
 }
 
 /// The selector is a parameter, and a version where any would do is the one that is asked for.
@@ -73,7 +73,7 @@ async fn objects_of_other_shards_are_dropped() {
         assert_eq!(listed, names(&half()));
         let options = WatchOptions::from(list.resource_version, PATIENCE);
         let mut events = maps.watch(options).await.unwrap();
-        for selector in [half(), ShardSelector::new(ShardField::Uid, [END / 4..END / 2])] {
+        for selector in [half(), ShardSelector::one(ShardField::Uid, END / 4..END / 2)] {
             shard.narrow(selector.clone());
             (0..40).for_each(|number| drop(server.update(map(number, &format!("{selector}"))).unwrap()));
             (0..40).for_each(|number| drop(server.update(map(number, "0")).unwrap()));
