@@ -79,6 +79,7 @@
 //! there is no response, within less than the renew period. Compare the clock with [`Machine::valid_for`] before each write to an
 //! owned object. Use a clock that counts the time during which the computer is suspended.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod assignment;
 mod config;
