@@ -26,6 +26,7 @@ mod predicates;
 mod reporter;
 mod serving;
 mod sharding;
+mod sharding_edges;
 mod shutdown;
 mod sync;
 mod tasks;
