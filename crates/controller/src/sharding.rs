@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
@@ -156,13 +158,17 @@ impl Sharding {
     /// cluster-scoped, or it has sources of the program.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), ShardingError> {
         let inner = &self.0;
-        inner.hold(&mut *inner.held.lock().await, Slots::default(), ListFrom::Latest).await?;
-        let work = Work(inner.clone());
-        let ended = inner.ring.run(work, stop);
+        let ended = inner.ring.run(Work(inner.clone()), stop);
+        tokio::pin!(ended);
+        // A second run at the same time ends here; the first one goes on.
+        if let Poll::Ready(ended) = futures::poll!(&mut ended) {
+            return Ok(ended?);
+        }
         let _run = Run(inner);
+        inner.hold(&mut *inner.held.lock().await, Slots::default(), ListFrom::Latest).await?;
         tokio::select! {
             biased;
-            ended = ended => Ok(ended?),
+            ended = &mut ended => Ok(ended?),
             error = inner.narrow_after_losses() => Err(error),
         }
     }
@@ -176,11 +182,15 @@ impl Sharding {
     pub(crate) fn deletions(&self, controller: u64, reconciled: &Informer<()>) -> Trigger<ObjectKey> {
         let inner = Arc::downgrade(&self.0);
         Trigger::on(reconciled).map_events(move |event, keys| {
-            if let (Event::Deleted(_), Some(object), Some(inner)) = (event, event.object(), inner.upgrade()) {
-                let key: ObjectKey = object.key().try_into()?;
-                if inner.note_deleted(controller, &key, object.uid().unwrap_or_default()) {
-                    keys.push(key);
-                }
+            if !matches!(event, Event::Deleted(_) | Event::Left(_)) {
+                return Ok(());
+            }
+            let (Some(object), Some(inner)) = (event.object(), inner.upgrade()) else { return Ok(()) };
+            let key: ObjectKey = object.key().try_into()?;
+            if matches!(event, Event::Left(_)) {
+                inner.state.lock().note_left(controller, &key);
+            } else if inner.note_deleted(controller, &key, object.uid().unwrap_or_default()) {
+                keys.push(key);
             }
             Ok(())
         })
@@ -218,10 +228,16 @@ async fn until_lost(
     key: ObjectKey,
     reconciliation: BoxFuture<'static, Result<Action, ReconcileError>>,
 ) -> Result<Action, ReconcileError> {
+    let mut reconciliation = reconciliation;
+    // The clock is read each time: the process may have been suspended.
+    let while_owned = poll_fn(|context| match running.is_owned() {
+        true => reconciliation.as_mut().poll(context),
+        false => Poll::Ready(Err(ReconcileError::permanent(ShardLost))),
+    });
     let result = tokio::select! {
         biased;
         () = running.lost.cancelled() => Err(ReconcileError::permanent(ShardLost)),
-        result = reconciliation => result,
+        result = while_owned => result,
     };
     let is_last = match &result {
         Ok(action) => action.requeue_after.is_none(),
@@ -241,6 +257,12 @@ struct OnEnd {
     /// The deletion that it has seen.
     deletion: Option<Deletion>,
     lost: CancellationToken,
+}
+
+impl OnEnd {
+    fn is_owned(&self) -> bool {
+        self.inner.upgrade().is_some_and(|inner| inner.ring.check().is_ok())
+    }
 }
 
 impl Drop for OnEnd {
@@ -417,6 +439,11 @@ impl State {
 
     fn deletion(&self, controller: u64, key: &ObjectKey) -> Option<Deletion> {
         self.deleted.get(&controller)?.get(key).copied()
+    }
+
+    /// Another process has the object of this name. That there was one here before does not matter any more.
+    fn note_left(&mut self, controller: u64, key: &ObjectKey) {
+        self.deleted.get_mut(&controller).map(|deleted| deleted.remove(key));
     }
 
     /// A deletion was reconciled. One that is newer is not forgotten.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::{ObjectKey, SharedInformerFactory};
 use kinformer_apiserver::TestCluster;
-use kinformer_controller::kinformer_leader_election::TokioClock;
+use kinformer_controller::kinformer_leader_election::{Clock, TokioClock};
 use kinformer_controller::kinformer_ring::Ring;
 use kinformer_controller::{
     Action, CancellationToken, Controller, Manager, ReconcileError, Request, Sharding,
@@ -209,5 +209,90 @@ impl Active {
 impl Drop for Active {
     fn drop(&mut self) {
         self.0.lock().remove(self.1);
+    }
+}
+
+/// A clock that jumps, as that of a computer that was suspended.
+#[derive(Clone)]
+struct Jumping(Arc<TokioClock>, Arc<Mutex<Duration>>);
+
+impl Clock for Jumping {
+    fn now(&self) -> Duration {
+        self.0.now() + *self.1.lock()
+    }
+}
+
+/// A reconciliation that goes on after the process was suspended is dropped before it does anything.
+// contract: K-25c
+#[tokio::test(start_paused = true)]
+async fn a_suspended_process() {
+    let cluster = TestCluster::start().await.unwrap();
+    cluster.server().create(config_map("m", "0")).unwrap();
+    let clock = Jumping(Arc::new(TokioClock::new()), Arc::default());
+    let client = cluster.client_of("a").unwrap();
+    let ring = Ring::leases(client.clone(), "default", "shop").identity("a").clock(clock.clone());
+    let sharding = Sharding::new(ring.build().unwrap());
+    let factory = SharedInformerFactory::new(client);
+    let controller = Controller::of(&factory).reconciles::<ConfigMap>().sharded(&sharding);
+    let steps = Arc::<Mutex<usize>>::default();
+    let controller = controller.build({
+        let steps = steps.clone();
+        move |_| {
+            let steps = steps.clone();
+            async move {
+                loop {
+                    *steps.lock() += 1;
+                    sleep(Duration::from_millis(10)).await;
+                }
+            }
+        }
+    });
+    let manager = Manager::new().add(controller).unwrap().sharding(&sharding).unwrap();
+    let _running = tokio::spawn(manager.run(CancellationToken::new()));
+    sleep(Duration::from_millis(31_005)).await;
+    assert!(*steps.lock() > 100);
+    *clock.1.lock() = 60 * S;
+    let before = *steps.lock();
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(*steps.lock(), before);
+}
+
+/// A second run at the same time is an error that changes nothing. A run after one that has ended is as the first.
+// contract: K-25a
+#[tokio::test(start_paused = true)]
+async fn runs_again() {
+    let cluster = TestCluster::start().await.unwrap();
+    cluster.server().create(config_map("m", "0")).unwrap();
+    let (client, sharding) = sharding(&cluster, "a");
+    let factory = SharedInformerFactory::new(client);
+    let (maps, calls) = (factory.informer::<ConfigMap>(), Calls::default());
+    let controller = Controller::of(&factory).reconciles::<ConfigMap>().sharded(&sharding);
+    let controller = controller.build({
+        let (lister, calls) = (maps.lister(), calls.clone());
+        move |request: Request<ObjectKey>| {
+            let is_there = lister.get_opt(&request.key).unwrap().is_some();
+            calls.lock().push(("a", request.key.clone(), is_there));
+            std::future::ready(Ok(Action::none()))
+        }
+    });
+    let _controller = tokio::spawn(controller.run(CancellationToken::new()));
+    let expected = BTreeSet::from([("a", "m".to_owned(), true)]);
+    for value in ["1", "2"] {
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let (sharding, stop) = (sharding.clone(), stop.clone());
+            async move { sharding.run(stop).await }
+        });
+        sleep(30 * S).await;
+        assert_eq!(found(&calls), expected);
+        let second = sharding.run(CancellationToken::new()).await;
+        assert!(second.unwrap_err().to_string().contains("already"));
+        sleep(S).await;
+        cluster.server().update(config_map("m", value)).unwrap();
+        sleep(S).await;
+        assert_eq!(found(&calls), expected);
+        stop.cancel();
+        run.await.unwrap().unwrap();
+        assert_eq!(maps.snapshot().unwrap().len(), 0);
     }
 }
