@@ -86,15 +86,16 @@ impl ControllerBuilder<ObjectKey> {
     pub fn sharded(mut self, sharding: &Sharding) -> Self {
         let Some(reconciled) = self.reconciled.clone() else { return self.without_kind() };
         let sharding = sharding.clone();
+        let controller = sharding.next_controller();
         if sharding.ring().params().field == ShardField::Uid {
-            self.triggers.push(sharding.deletions(&reconciled));
+            self.triggers.push(sharding.deletions(controller, &reconciled));
         }
         self.sharded = Some(Box::new(move |queue, triggers, reconcile| {
             let others = triggers.iter().filter_map(|trigger| match &trigger.source {
                 Source::Informer { informer, .. } => Some(informer.clone()),
                 Source::Stream(_) => None,
             });
-            sharding.add(queue, &reconciled, others, reconcile)
+            sharding.add(controller, queue, &reconciled, others, reconcile)
         }));
         self
     }

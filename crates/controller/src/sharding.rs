@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
@@ -70,6 +72,7 @@ struct Inner {
 /// A controller whose objects are shared out.
 #[derive(Clone)]
 struct Member {
+    number: u64,
     queue: Queue<ObjectKey>,
     reconciled: Informer<()>,
     /// The informers that hold only objects of the slots.
@@ -84,11 +87,18 @@ struct State {
     acting: Slots,
     /// Those whose running reconciliations are finished.
     leaving: Slots,
-    /// The slots of objects that were deleted, until they have been reconciled: they are not in the store any more. Without
-    /// namespaces only, since a key has no UID.
-    deleted: HashMap<ObjectKey, u16>,
+    /// The objects of each controller that were deleted, until they have been reconciled: they are not in the store any more.
+    /// Without namespaces only, since a key has no UID.
+    deleted: BTreeMap<u64, HashMap<ObjectKey, Deletion>>,
     running: BTreeMap<u64, Running>,
     next: u64,
+}
+
+/// An object that was deleted.
+#[derive(Clone, Copy)]
+struct Deletion {
+    slot: u16,
+    number: u64,
 }
 
 /// A reconciliation that runs.
@@ -141,35 +151,46 @@ impl Sharding {
     /// Takes part in the ring until the token is cancelled, and hands the slots over.
     ///
     /// # Cancel safety
-    /// As [`Ring::run`]. The controllers reconcile nothing any more.
+    /// As [`Ring::run`]. Running reconciliations are dropped, as those of lost slots, and the controllers reconcile nothing any more.
     ///
     /// # Errors
     /// [`ShardingError::Ring`] as [`Ring::run`]. [`ShardingError::Scope`] if an informer cannot hold a shard: its resource is
     /// cluster-scoped, or it has sources of the program.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), ShardingError> {
         let inner = &self.0;
+        let ended = inner.ring.run(Work(inner.clone()), stop);
+        tokio::pin!(ended);
+        // A second run at the same time ends here; the first one goes on.
+        if let Poll::Ready(ended) = futures::poll!(&mut ended) {
+            return Ok(ended?);
+        }
+        let _run = Run(inner);
         inner.hold(&mut *inner.held.lock().await, Slots::default(), ListFrom::Latest).await?;
-        let work = Work(inner.clone());
-        let ended = inner.ring.run(work, stop);
         tokio::select! {
             biased;
-            ended = ended => {
-                *inner.state.lock() = State::default();
-                Ok(ended?)
-            }
+            ended = &mut ended => Ok(ended?),
             error = inner.narrow_after_losses() => Err(error),
         }
     }
 
+    /// Returns the number of a new controller.
+    pub(crate) fn next_controller(&self) -> u64 {
+        self.0.state.lock().next_number()
+    }
+
     /// Returns a trigger by the deletions of objects of this process, whose keys have no UID any more.
-    pub(crate) fn deletions(&self, reconciled: &Informer<()>) -> Trigger<ObjectKey> {
+    pub(crate) fn deletions(&self, controller: u64, reconciled: &Informer<()>) -> Trigger<ObjectKey> {
         let inner = Arc::downgrade(&self.0);
         Trigger::on(reconciled).map_events(move |event, keys| {
-            if let (Event::Deleted(_), Some(object), Some(inner)) = (event, event.object(), inner.upgrade()) {
-                let key: ObjectKey = object.key().try_into()?;
-                if inner.note_deleted(&key, object.uid().unwrap_or_default()) {
-                    keys.push(key);
-                }
+            if !matches!(event, Event::Deleted(_) | Event::Left(_)) {
+                return Ok(());
+            }
+            let (Some(object), Some(inner)) = (event.object(), inner.upgrade()) else { return Ok(()) };
+            let key: ObjectKey = object.key().try_into()?;
+            if matches!(event, Event::Left(_)) {
+                inner.state.lock().note_left(controller, &key);
+            } else if inner.note_deleted(controller, &key, object.uid().unwrap_or_default()) {
+                keys.push(key);
             }
             Ok(())
         })
@@ -178,6 +199,7 @@ impl Sharding {
     /// Adds a controller, and returns its function with the check of each key.
     pub(crate) fn add(
         &self,
+        number: u64,
         queue: &Queue<ObjectKey>,
         reconciled: &Informer<()>,
         others: impl Iterator<Item = Informer<()>>,
@@ -186,13 +208,13 @@ impl Sharding {
         let is_by_namespace = self.0.ring.params().field == ShardField::Namespace;
         let others = others.filter(|informer| is_by_namespace && informer.selection().is_namespaced());
         let informers = std::iter::once(reconciled.clone()).chain(others).collect();
-        let member = Member { queue: queue.clone(), reconciled: reconciled.clone(), informers };
-        let (inner, admitted) = (Arc::downgrade(&self.0), member.reconciled.clone());
+        let member = Member { number, queue: queue.clone(), reconciled: reconciled.clone(), informers };
+        let (inner, admitted) = (Arc::downgrade(&self.0), member.clone());
         queue.admit(move |key| inner.upgrade().is_some_and(|inner| inner.admits(key, &admitted)));
-        self.0.controllers.lock().push(member);
+        self.0.controllers.lock().push(member.clone());
         self.0.lost.notify_one(); // one that is added later
-        let (inner, reconciled) = (self.0.clone(), reconciled.clone());
-        Box::new(move |request| match inner.begin(&request.key, &reconciled) {
+        let inner = self.0.clone();
+        Box::new(move |request| match inner.begin(&request.key, &member) {
             Some(running) => until_lost(running, request.key.clone(), reconcile(request)).boxed(),
             // The slot has left since the key was taken from the queue.
             None => std::future::ready(Ok(Action::none())).boxed(),
@@ -206,15 +228,23 @@ async fn until_lost(
     key: ObjectKey,
     reconciliation: BoxFuture<'static, Result<Action, ReconcileError>>,
 ) -> Result<Action, ReconcileError> {
+    let mut reconciliation = reconciliation;
+    // The clock is read each time: the process may have been suspended.
+    let while_owned = poll_fn(|context| match running.is_owned() {
+        true => reconciliation.as_mut().poll(context),
+        false => Poll::Ready(Err(ReconcileError::permanent(ShardLost))),
+    });
     let result = tokio::select! {
         biased;
         () = running.lost.cancelled() => Err(ReconcileError::permanent(ShardLost)),
-        result = reconciliation => result,
+        result = while_owned => result,
     };
-    if matches!(result, Ok(Action { requeue_after: None, .. }))
-        && let Some(inner) = running.inner.upgrade()
-    {
-        inner.state.lock().deleted.remove(&key);
+    let is_last = match &result {
+        Ok(action) => action.requeue_after.is_none(),
+        Err(error) => error.is_permanent(),
+    };
+    if let (true, Some(inner), Some(deletion)) = (is_last, running.inner.upgrade(), running.deletion) {
+        inner.state.lock().reconciled(running.controller, &key, deletion);
     }
     result
 }
@@ -223,7 +253,16 @@ async fn until_lost(
 struct OnEnd {
     inner: Weak<Inner>,
     number: u64,
+    controller: u64,
+    /// The deletion that it has seen.
+    deletion: Option<Deletion>,
     lost: CancellationToken,
+}
+
+impl OnEnd {
+    fn is_owned(&self) -> bool {
+        self.inner.upgrade().is_some_and(|inner| inner.ring.check().is_ok())
+    }
 }
 
 impl Drop for OnEnd {
@@ -237,46 +276,47 @@ impl Drop for OnEnd {
 
 impl Inner {
     /// The slot of the object with a key; `None` if it is neither stored nor was deleted here, so it is that of another process.
-    fn slot_of(&self, key: &ObjectKey, reconciled: &Informer<()>) -> Option<u16> {
+    fn slot_of(&self, key: &ObjectKey, member: &Member) -> Option<u16> {
         let params = self.ring.params();
         let stored = match params.field {
             ShardField::Namespace => Some(params.slot_of(key.namespace().unwrap_or_default())),
             ShardField::Uid => {
-                let object = reconciled.lister().get_opt(key.as_key()).ok().flatten();
+                let object = member.reconciled.lister().get_opt(key.as_key()).ok().flatten();
                 object.and_then(|object| object.object().uid().map(|uid| params.slot_of(uid)))
             }
         };
-        stored.or_else(|| self.state.lock().deleted.get(key).copied())
+        stored.or_else(|| self.state.lock().deletion(member.number, key).map(|deletion| deletion.slot))
     }
 
-    fn admits(&self, key: &ObjectKey, reconciled: &Informer<()>) -> bool {
-        self.slot_of(key, reconciled).is_some_and(|slot| self.state.lock().acting.contains(slot))
+    fn admits(&self, key: &ObjectKey, member: &Member) -> bool {
+        self.slot_of(key, member).is_some_and(|slot| self.state.lock().acting.contains(slot))
     }
 
     /// Notes an object that was deleted, and returns whether it is to be reconciled here.
-    fn note_deleted(&self, key: &ObjectKey, uid: &str) -> bool {
+    fn note_deleted(&self, controller: u64, key: &ObjectKey, uid: &str) -> bool {
         let slot = self.ring.params().slot_of(uid);
         let mut state = self.state.lock();
         let is_acting = state.acting.contains(slot);
         if is_acting {
-            state.deleted.insert(key.clone(), slot);
+            let number = state.next_number();
+            state.deleted.entry(controller).or_default().insert(key.clone(), Deletion { slot, number });
         }
         is_acting
     }
 
     /// Begins a reconciliation, unless the process does not own the object.
-    fn begin(self: &Arc<Self>, key: &ObjectKey, reconciled: &Informer<()>) -> Option<OnEnd> {
-        let slot = self.slot_of(key, reconciled)?;
+    fn begin(self: &Arc<Self>, key: &ObjectKey, member: &Member) -> Option<OnEnd> {
+        let slot = self.slot_of(key, member)?;
         // The clock is read here: the process may have been suspended.
         self.ring.check().ok()?;
         let mut state = self.state.lock();
         if !state.acting.contains(slot) {
             return None;
         }
-        let (number, lost) = (state.next, CancellationToken::new());
-        state.next += 1;
+        let (number, lost) = (state.next_number(), CancellationToken::new());
         state.running.insert(number, Running { slot, lost: lost.clone() });
-        Some(OnEnd { inner: Arc::downgrade(self), number, lost })
+        let (controller, deletion) = (member.number, state.deletion(member.number, key));
+        Some(OnEnd { inner: Arc::downgrade(self), number, controller, deletion, lost })
     }
 
     fn members(&self) -> Vec<Member> {
@@ -377,7 +417,44 @@ impl Inner {
     }
 }
 
+/// A run. Its end, however it ends, is the end of the ownership of all slots.
+struct Run<'a>(&'a Inner);
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        let held = state.held();
+        state.lose(&held);
+        let lost: Vec<CancellationToken> = state.running.values().map(|one| one.lost.clone()).collect();
+        drop(state);
+        lost.iter().for_each(CancellationToken::cancel);
+    }
+}
+
 impl State {
+    fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn deletion(&self, controller: u64, key: &ObjectKey) -> Option<Deletion> {
+        self.deleted.get(&controller)?.get(key).copied()
+    }
+
+    /// Another process has the object of this name. That there was one here before does not matter any more.
+    fn note_left(&mut self, controller: u64, key: &ObjectKey) {
+        self.deleted.get_mut(&controller).map(|deleted| deleted.remove(key));
+    }
+
+    /// A deletion was reconciled. One that is newer is not forgotten.
+    fn reconciled(&mut self, controller: u64, key: &ObjectKey, deletion: Deletion) {
+        if let Some(deleted) = self.deleted.get_mut(&controller)
+            && deleted.get(key).is_some_and(|found| found.number == deletion.number)
+        {
+            deleted.remove(key);
+        }
+    }
+
     fn held(&self) -> Slots {
         let listing = self.listing.keys().copied();
         listing.chain(self.acting.iter()).chain(self.leaving.iter()).collect()
@@ -400,7 +477,8 @@ impl State {
         self.listing.retain(|slot, _| !slots.contains(*slot));
         self.acting = self.acting.without(slots);
         self.leaving = self.leaving.without(slots);
-        self.deleted.retain(|_, slot| !slots.contains(*slot));
+        let deleted = self.deleted.values_mut();
+        deleted.for_each(|deleted| deleted.retain(|_, deletion| !slots.contains(deletion.slot)));
     }
 }
 
@@ -415,8 +493,7 @@ impl Shards for Work {
     fn own(&self, slots: Slots, list: ListFrom) -> impl Future<Output = u64> + Send + 'static {
         let call = {
             let mut state = self.0.state.lock();
-            let call = state.next;
-            state.next += 1;
+            let call = state.next_number();
             state.listing.extend(slots.iter().map(|slot| (slot, call)));
             call
         };

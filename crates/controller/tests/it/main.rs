@@ -26,6 +26,8 @@ mod predicates;
 mod reporter;
 mod serving;
 mod sharding;
+mod sharding_edges;
+mod sharding_random;
 mod shutdown;
 mod sync;
 mod tasks;
