@@ -45,12 +45,14 @@ impl NamespaceOptions {
     /// Selects the objects of all namespaces that have no options of their own beside these.
     ///
     /// Follows controller-runtime 0.25 (`cache.AllNamespaces` as a key of `DefaultNamespaces`).
+    #[doc(alias = "AllNamespaces")]
     pub fn all_others() -> Self {
         Self { name: None, selection: Selection::default() }
     }
 
     /// Restricts the objects to those that this label selector matches. An empty selector matches all objects, whatever the
     /// options of the resource and the factory are.
+    #[doc(alias = "LabelSelector")]
     pub fn labels(mut self, selector: impl Into<Arc<str>>) -> Self {
         self.selection.labels = Some(selector.into());
         self
@@ -58,6 +60,7 @@ impl NamespaceOptions {
 
     /// Restricts the objects to those that this field selector matches. An empty selector matches all objects, whatever the
     /// options of the resource and the factory are.
+    #[doc(alias = "FieldSelector")]
     pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
         self.selection.fields = Some(selector.into());
         self
