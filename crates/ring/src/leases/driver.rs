@@ -15,9 +15,9 @@ use super::inner::{Inner, Source};
 use super::reads::{News, Reads};
 use super::shards::Shards;
 use super::writes::{Writer, Written};
-use crate::machine::Machine;
+use crate::machine::{Machine, Problem};
 use crate::slots::Slots;
-use crate::view::{Input, Output, StopReason};
+use crate::view::{Input, Output, StopReason, Target};
 
 /// One run of a process.
 pub(crate) struct Driver<'a, S> {
@@ -33,6 +33,9 @@ pub(crate) struct Driver<'a, S> {
     writes: JoinSet<Written>,
     /// A list beside the watch, which has shown nothing for too long.
     lists: JoinSet<()>,
+    /// The repair of a label, and when the last one began.
+    labels: JoinSet<Option<Arc<str>>>,
+    relabeled: Duration,
     calls: Calls<S>,
     has_left: bool,
 }
@@ -56,6 +59,8 @@ impl<'a, S: Shards> Driver<'a, S> {
             writer,
             writes: JoinSet::new(),
             lists: JoinSet::new(),
+            labels: JoinSet::new(),
+            relabeled: Duration::ZERO,
             calls: Calls::new(shards),
             has_left: false,
         }
@@ -124,6 +129,11 @@ impl<'a, S: Shards> Driver<'a, S> {
                 Some(Ok(written)) = self.writes.join_next() => return Ok(self.written(written)),
                 input = self.calls.next() => return input,
                 Some(_) = self.lists.join_next() => {}
+                Some(relabeled) = self.labels.join_next() => {
+                    if let Ok(Some(error)) = relabeled {
+                        self.report(Some(error));
+                    }
+                }
                 () = sleep(next) => {
                     self.list_if_silent();
                     return Ok(Input::Tick);
@@ -142,11 +152,28 @@ impl<'a, S: Shards> Driver<'a, S> {
 
     fn written(&self, written: Written) -> Input {
         let Written { target, result, error } = written;
+        self.report(error);
+        Input::Written { target, result }
+    }
+
+    fn report(&self, error: Option<Arc<str>>) {
         if let Some(error) = &error {
             tracing::warn!(ring = %self.ring.text(), %error, "could not write a lease of the ring");
         }
         self.ring.set_error(error);
-        Input::Written { target, result }
+    }
+
+    /// Writes the label of a Lease that the reads do not have, once in a renew period.
+    fn relabel(&mut self, problem: Option<&Problem>) {
+        let target = match problem {
+            Some(Problem::TableHidden) => Target::Table,
+            Some(Problem::LeaseHidden(identity)) => Target::Member(identity.clone()),
+            _ => return,
+        };
+        if self.labels.is_empty() && self.stepped.saturating_sub(self.relabeled) >= self.ring.renew_period() {
+            self.relabeled = self.stepped;
+            self.labels.spawn(self.writer.clone().relabel(target));
+        }
     }
 
     /// Lists the Leases if the watch has not shown this process's own renewals.
@@ -189,7 +216,9 @@ impl<'a, S: Shards> Driver<'a, S> {
         for output in outputs {
             self.output(output)?;
         }
-        self.ring.publish(self.machine.status());
+        let status = self.machine.status();
+        self.relabel(status.problem.as_ref());
+        self.ring.publish(status);
         Ok(())
     }
 

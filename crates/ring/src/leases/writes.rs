@@ -13,6 +13,8 @@ use kube_client::{Api, Client};
 use tokio::time::timeout;
 
 use super::names::{LABEL, Names};
+use crate::member::MEMBER;
+use crate::table::TABLE;
 use crate::view::{Change, Target, Write, WriteResult};
 
 /// Sends the writes of a process.
@@ -55,6 +57,41 @@ impl Writer {
         let lease = self.names.text(&write.target);
         let error = error.map(|error| format!("lease {lease}: {error}").into());
         Written { target: write.target, result, error }
+    }
+
+    /// Writes the label of a Lease that exists and that no read has, since somebody has removed its label. Returns why it
+    /// cannot, as text.
+    pub(crate) async fn relabel(self, target: Target) -> Option<Arc<str>> {
+        let name = self.names.of(&target);
+        let error = match timeout(self.limit, self.write_label(&name, &target)).await {
+            Ok(Ok(())) => return None,
+            Ok(Err(error)) => error,
+            Err(_) => "no response in time".to_owned(),
+        };
+        Some(format!("lease {}: {error}", self.names.text(&target)).into())
+    }
+
+    async fn write_label(&self, name: &str, target: &Target) -> Result<(), String> {
+        let Some(mut lease) = self.api.get_opt(name).await.map_err(|error| error.to_string())? else {
+            return Ok(()); // deleted since
+        };
+        let labels = lease.metadata.labels.get_or_insert_default();
+        match labels.get(LABEL) {
+            Some(ring) if **ring == *self.names.name => return Ok(()),
+            Some(ring) => return Err(format!("it belongs to the ring {ring:?}")),
+            None => {}
+        }
+        let annotations = lease.metadata.annotations.clone().unwrap_or_default();
+        let is_of_ring = match target {
+            Target::Table => TABLE.iter().any(|key| annotations.contains_key(*key)),
+            Target::Member(_) => annotations.contains_key(MEMBER),
+        };
+        if !is_of_ring {
+            return Err("it is not a lease of a ring".to_owned());
+        }
+        labels.insert(LABEL.to_owned(), self.names.name.to_string());
+        self.api.replace(name, &PostParams::default(), &lease).await.map_err(|error| error.to_string())?;
+        Ok(())
     }
 
     async fn request(

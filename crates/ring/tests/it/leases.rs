@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::{Fault, TestCluster, Verb};
 use kinformer_leader_election::{NotLeader, TokioClock};
-use kinformer_ring::{LABEL, ListFrom, Ring, RunError, Shards, Slots, StopReason};
+use kinformer_ring::{LABEL, ListFrom, Problem, Ring, RunError, Shards, Slots, StopReason};
 use kube_client::Api;
 use kube_client::api::PostParams;
 use parking_lot::Mutex;
@@ -339,4 +339,57 @@ async fn work_that_does_not_end() {
     let ended = timeout(16 * S, a.task).await.unwrap().unwrap();
     assert_eq!(ended, Err(RunError::NotHandedOver { ring, slots }));
     assert_eq!(judge.lock().stopped, [("a", StopReason::Ended)]);
+}
+
+fn unlabel(cluster: &TestCluster, lease: &str) {
+    let remove = |lease: &mut Lease| drop(lease.metadata.labels.as_mut().unwrap().remove(LABEL));
+    cluster.modify::<Lease>(lease, remove).unwrap();
+}
+
+/// A label that somebody removes is written again.
+// contract: Y-07g
+#[tokio::test(start_paused = true)]
+async fn removed_labels() {
+    let cluster = TestCluster::start().await.unwrap();
+    let judge = SharedJudge::default();
+    let _a = start(&cluster, "a", &judge);
+    let _b = start(&cluster, "b", &judge);
+    settled(&judge, &["a", "b"]).await;
+    unlabel(&cluster, "default/shop");
+    while judge.lock().stopped.len() < 2 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    settled(&judge, &["a", "b"]).await;
+    unlabel(&cluster, "default/shop.a");
+    while judge.lock().stopped.len() < 3 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    timeout(60 * S, settled(&judge, &["a", "b"])).await.unwrap();
+}
+
+/// A Lease of the same name that belongs to another ring, or to none, is an error that says so.
+// contract: Y-07g
+#[tokio::test(start_paused = true)]
+async fn leases_of_others() {
+    for (labels, expected) in [
+        (serde_json::json!({LABEL: "other"}), "lease default/shop: it belongs to the ring \"other\""),
+        (serde_json::json!({}), "lease default/shop: it is not a lease of a ring"),
+    ] {
+        let cluster = TestCluster::start().await.unwrap();
+        let lease = serde_json::json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "shop", "namespace": "default", "labels": labels}});
+        cluster.server().create(lease).unwrap();
+        let judge = SharedJudge::default();
+        let a = start(&cluster, "a", &judge);
+        let has_error = || a.ring.error().is_some_and(|error| *error == *expected);
+        timeout(60 * S, async {
+            while !has_error() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(a.ring.status().problem, Some(Problem::TableHidden));
+        assert!(judge.lock().owners.is_empty());
+    }
 }
