@@ -38,8 +38,9 @@ impl SharedInformerFactory {
 
 impl SharedInformerFactory {
     /// Makes the scope of all informers follow the namespaces that a label selector matches: `scope` with those of its
-    /// namespaces. Until the namespaces are known, the scope is empty. They come from the informer of the metadata of
-    /// namespaces, which the factory starts as its others: a refused request is its error, and the scope stays as it is.
+    /// namespaces. Until the namespaces are known, the scope stays as it is, or is empty if the factory was not started. They come
+    /// from the informer of the metadata of namespaces, which the factory starts as its others: a refused request is its error,
+    /// and the scope stays as it is.
     ///
     /// The scope follows while the returned future is polled, so spawn it. It ends when the informer of namespaces stops.
     /// A namespace that no longer matches, or is deleted, leaves the scope; one that is being deleted stays in it until then.
@@ -71,8 +72,10 @@ impl SharedInformerFactory {
     ) -> Result<impl Future<Output = Result<(), Error>> + Send + 'static, Error> {
         let selector: LabelSelector = selector.parse()?;
         let (factory, namespaces) = (self.clone(), self.metadata::<Namespace>().lease());
-        // Requested by the first poll.
-        _ = self.set_scope(&scope.within([])).now_or_never();
+        if !self.is_started() {
+            // Requested by the first poll.
+            _ = self.set_scope(&scope.within([])).now_or_never();
+        }
         Ok(async move {
             let mut revision = 0;
             while namespaces.changed(revision).await {

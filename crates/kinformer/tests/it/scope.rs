@@ -223,6 +223,26 @@ async fn scope_follows_namespaces() {
     server.shutdown().await;
 }
 
+/// Informers that run keep their scope until the namespaces are known.
+// contract: D-12e
+#[tokio::test]
+async fn running_informers_follow_namespaces() {
+    let server = namespaces(&["team-a", "team-b"]).await;
+    server.update(labelled("team-a", "x")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    synced(&factory).await;
+    assert_eq!(take(&events, 2).await, ["+team-a/map", "+team-b/map"]);
+    let following = tokio::spawn(factory.follow_namespaces("team=x", Scope::all()).unwrap());
+    factory.start().unwrap();
+    assert_eq!(take(&events, 1).await, ["oteam-b/map"]);
+    assert_eq!(keys(&maps), ["team-a/map"]);
+    factory.shutdown().await.unwrap();
+    following.await.unwrap().unwrap();
+    server.shutdown().await;
+}
+
 /// A namespace whose rights are taken away is a state of its part, one that is deleted is none, and neither stops another.
 // contract: D-05a, D-14a
 #[tokio::test]
