@@ -12,15 +12,15 @@ use kinformer_apiserver::ApiServer;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-const TEAMS: [&str; 4] = ["team-a", "team-b", "team-c", "team-d"];
+const TEAMS: [&str; 4] = ["blue", "green", "shop", "web"];
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::builder().start().await?;
     for team in TEAMS {
-        let color = if team < "team-c" { "blue" } else { "green" };
+        let tier = if team < "shop" { "back" } else { "front" };
         server.create(json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": team, "labels": {"color": color}}}))?;
+            "metadata": {"name": team, "labels": {"tier": tier}}}))?;
         server.create(json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "settings", "namespace": team}}))?;
     }
@@ -38,28 +38,28 @@ async fn main() -> Result<(), Box<dyn Error>> {
     })?;
 
     println!("# two namespaces");
-    maps.set_scope(&Scope::namespaces(["team-a", "team-b"])).await?;
+    maps.set_scope(&Scope::namespaces(["blue", "green"])).await?;
     factory.start()?;
     show(&maps, &mut received, 2).await?;
     println!("# one more, and one less: what stays is not listed again");
-    maps.set_scope(&Scope::namespaces(["team-b", "team-c"])).await?;
+    maps.set_scope(&Scope::namespaces(["green", "shop"])).await?;
     show(&maps, &mut received, 2).await?;
     println!("# all but one");
-    maps.set_scope(&Scope::all_but(["team-b"])).await?;
+    maps.set_scope(&Scope::all_but(["green"])).await?;
     show(&maps, &mut received, 3).await?;
     println!("# the namespaces with a label, as it is set and removed");
-    let following = tokio::spawn(factory.follow_namespaces("color=green", Scope::all())?);
+    let following = tokio::spawn(factory.follow_namespaces("tier=front", Scope::all())?);
     factory.start()?; // the informer of namespaces
     show(&maps, &mut received, 1).await?;
     server.update(json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": "team-a", "labels": {"color": "green"}}}))?;
+        "metadata": {"name": "blue", "labels": {"tier": "front"}}}))?;
     show(&maps, &mut received, 1).await?;
     following.abort();
     println!("# half of all objects, by the hash of their namespaces");
     let half = ShardSelector::one(ShardField::Namespace, 0..1 << 63);
     let is_in_half = TEAMS.map(|team| half.matches(team));
     maps.set_scope(&Scope::shard(half)).await?;
-    let changes = TEAMS.iter().zip(is_in_half).filter(|(team, is_in)| (**team != "team-b") != *is_in).count();
+    let changes = TEAMS.iter().zip(is_in_half).filter(|(team, is_in)| (**team != "green") != *is_in).count();
     show(&maps, &mut received, changes).await?;
     factory.shutdown().await?;
     server.shutdown().await;

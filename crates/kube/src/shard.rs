@@ -29,7 +29,8 @@ pub enum ShardField {
     #[default]
     Uid,
     /// `object.metadata.namespace`: all objects of a namespace are in one shard. Cluster-scoped objects have the hash of an
-    /// empty text.
+    /// empty text. Names that differ only in their last two characters are close to each other, so that equal ranges of hashes
+    /// may have very different numbers of namespaces.
     Namespace,
 }
 

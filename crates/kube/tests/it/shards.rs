@@ -6,7 +6,7 @@ use crate::common::{PATIENCE, empty_list, server_that};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ProtobufAnswers;
-use kinformer_kube::{Encoding, KubeListerWatcher, Shard, ShardField, ShardSelector, client};
+use kinformer_kube::{Encoding, KubeListerWatcher, Shard, ShardField, ShardSelector, client, fnv1a64};
 use kinformer_reflector::{ListOptions, ListerWatcher as _, WatchEvent, WatchOptions};
 use kinformer_testing::scripted_http::in_process_client;
 use proptest::prelude::*;
@@ -90,6 +90,18 @@ async fn objects_of_other_shards_are_dropped() {
             }
         }
     }
+}
+
+/// The figures of docs/beyond-one-process.md: names that differ only at their end are in few slots.
+// contract: L-45e
+#[test]
+fn hashes_of_similar_names_are_close() {
+    let slots = |names: &dyn Fn(u32) -> String, count| {
+        (0..count).map(|number| fnv1a64(&names(number)) >> 54).collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!(slots(&|number| format!("team-{number}"), 100), 2);
+    assert_eq!(slots(&|number| format!("team-{number}"), 1_000), 14);
+    assert_eq!(slots(&|number| format!("customer-{number:05}-prod"), 1_000), 649);
 }
 
 proptest! {
