@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let factory = SharedInformerFactory::new(kinformer::client(server.config()?)?);
     let maps = factory.informer::<ConfigMap>();
-    let (events, mut received) = mpsc::unbounded_channel();
+    let (events, mut received) = mpsc::channel(100);
     maps.for_each(move |event| {
         let what = match event {
             Event::Added(_) => "added",
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Event::Deleted(_) => "deleted",
             Event::Left(_) => "left the scope:",
         };
-        _ = events.send(format!("  {what} {}", event.key()));
+        _ = events.try_send(format!("  {what} {}", event.key()));
     })?;
 
     println!("# two namespaces");
@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Waits for the lists of the scope and this many events, and prints these in order, and what the informer holds.
 async fn show(
     maps: &Informer<ConfigMap>,
-    received: &mut mpsc::UnboundedReceiver<String>,
+    received: &mut mpsc::Receiver<String>,
     count: usize,
 ) -> Result<(), Box<dyn Error>> {
     maps.wait_for_scope().await?;
