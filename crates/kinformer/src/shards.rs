@@ -82,10 +82,7 @@ impl ShardPart {
 }
 
 fn has(selector: &ShardSelector, object: &PackedObject) -> bool {
-    selector.matches(match selector.field() {
-        ShardField::Uid => object.uid().unwrap_or_default(),
-        ShardField::Namespace => object.namespace().unwrap_or_default(),
-    })
+    selector.matches(selector.field().value(object))
 }
 
 /// The assignment of objects to the parts of a shard.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use kinformer_core::Object;
 use kinformer_wire::ObjectDecoder;
 use parking_lot::RwLock;
 
@@ -42,6 +43,16 @@ impl ShardField {
             Self::Uid => "object.metadata.uid",
             Self::Namespace => "object.metadata.namespace",
         }
+    }
+
+    /// Returns the value of the field of an object; empty if it has none.
+    #[must_use]
+    pub fn value<T: Object>(self, object: &T) -> &str {
+        match self {
+            Self::Uid => object.uid(),
+            Self::Namespace => object.key().namespace(),
+        }
+        .unwrap_or_default()
     }
 
     /// Returns the field with this path.

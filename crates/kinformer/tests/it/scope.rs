@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::common::{builder, config_map, factory, soon, synced, until, version, watches};
+use crate::common::{builder, config_map, factory, sign, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
-use kinformer::{Error, Event, FixedScope, Informer, Scope};
+use kinformer::{Error, FixedScope, Informer, Scope};
 use kinformer_apiserver::{ApiServer, Fault};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -30,15 +30,6 @@ fn record(informer: &Informer<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
     let handler = informer.handler().inline();
     handler.for_each(move |event| log.lock().push(format!("{}{}", sign(&event), event.key()))).unwrap();
     events
-}
-
-fn sign<O>(event: &Event<O>) -> char {
-    match event {
-        Event::Added(_) => '+',
-        Event::Updated(_) => '=',
-        Event::Deleted(_) => '-',
-        Event::Left(_) => 'o',
-    }
 }
 
 /// The namespaces of the lists and of the watches since the last call.

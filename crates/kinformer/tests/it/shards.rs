@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::common::{config_map, factory, soon, synced, until, version, watches};
+use crate::common::{config_map, factory, sign, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Event, Informer, Scope, ShardField, ShardSelector};
+use kinformer::{Informer, Scope, ShardField, ShardSelector};
 use kinformer_apiserver::{ApiServer, ShardSelectors};
 use parking_lot::Mutex;
 
@@ -33,15 +33,6 @@ fn expected(all: &Informer<ConfigMap>, shard: &ShardSelector) -> BTreeSet<String
 
 fn keys(informer: &Informer<ConfigMap>) -> BTreeSet<String> {
     informer.snapshot().unwrap().iter().map(|map| map.key().to_string()).collect()
-}
-
-fn sign<O>(event: &Event<O>) -> char {
-    match event {
-        Event::Added(_) => '+',
-        Event::Updated(_) => '=',
-        Event::Deleted(_) => '-',
-        Event::Left(_) => 'o',
-    }
 }
 
 type Events = Arc<Mutex<Vec<(char, String)>>>;

@@ -193,7 +193,8 @@ impl<'a, S: Shards> Driver<'a, S> {
         });
     }
 
-    /// The server was restored from a backup: what this process knows of its versions is void. It stops, and joins anew.
+    /// The server was restored from a backup: what this process knows of its versions is not true any more. It stops, and joins
+    /// again.
     fn restart(&mut self) -> Result<(), Panicked> {
         tracing::warn!(ring = %self.ring.text(), "the server's versions have gone back: joining the ring again");
         self.writes = JoinSet::new();

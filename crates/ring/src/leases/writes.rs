@@ -17,6 +17,8 @@ use crate::member::MEMBER;
 use crate::table::TABLE;
 use crate::view::{Change, Target, Write, WriteResult};
 
+const NO_RESPONSE: &str = "no response in time";
+
 /// Sends the writes of a process.
 #[derive(Clone)]
 pub(crate) struct Writer {
@@ -52,10 +54,9 @@ impl Writer {
                 (WriteResult::Conflict, None)
             }
             Ok(Err(error)) => (WriteResult::Unknown, Some(error.to_string())),
-            Err(_) => (WriteResult::Unknown, Some("no response in time".to_owned())),
+            Err(_) => (WriteResult::Unknown, Some(NO_RESPONSE.to_owned())),
         };
-        let lease = self.names.text(&write.target);
-        let error = error.map(|error| format!("lease {lease}: {error}").into());
+        let error = error.map(|error| self.error(&write.target, &error));
         Written { target: write.target, result, error }
     }
 
@@ -66,9 +67,14 @@ impl Writer {
         let error = match timeout(self.limit, self.write_label(&name, &target)).await {
             Ok(Ok(())) => return None,
             Ok(Err(error)) => error,
-            Err(_) => "no response in time".to_owned(),
+            Err(_) => NO_RESPONSE.to_owned(),
         };
-        Some(format!("lease {}: {error}", self.names.text(&target)).into())
+        Some(self.error(&target, &error))
+    }
+
+    /// An error with the name of its Lease.
+    fn error(&self, target: &Target, error: &str) -> Arc<str> {
+        format!("lease {}: {error}", self.names.text(target)).into()
     }
 
     async fn write_label(&self, name: &str, target: &Target) -> Result<(), String> {

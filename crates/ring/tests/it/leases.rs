@@ -126,6 +126,15 @@ async fn settled(judge: &SharedJudge, processes: &[&str]) {
     assert_eq!(violations, Vec::<String>::new());
 }
 
+/// Two processes, each with its share.
+async fn two() -> (TestCluster, SharedJudge, [Process; 2]) {
+    let cluster = TestCluster::start().await.unwrap();
+    let judge = SharedJudge::default();
+    let processes = ["a", "b"].map(|name| start(&cluster, name, &judge));
+    settled(&judge, &["a", "b"]).await;
+    (cluster, judge, processes)
+}
+
 /// Processes join, each owns its share, and one that ends hands its slots over without a gap of more than the requests take.
 // contract: Y-07a
 #[tokio::test(start_paused = true)]
@@ -160,11 +169,7 @@ async fn processes_join_and_leave() {
 // contract: Y-07a, Y-07b
 #[tokio::test(start_paused = true)]
 async fn slots_of_a_killed_process() {
-    let cluster = TestCluster::start().await.unwrap();
-    let judge = SharedJudge::default();
-    let a = start(&cluster, "a", &judge);
-    let b = start(&cluster, "b", &judge);
-    settled(&judge, &["a", "b"]).await;
+    let (cluster, judge, [a, b]) = two().await;
     let client = a.ring.client(&cluster.client());
     write(&client, "one").await.unwrap();
     a.task.abort();
@@ -188,11 +193,7 @@ async fn write(client: &kube_client::Client, name: &str) -> Result<ConfigMap, ku
 // contract: Y-07b, Y-07c
 #[tokio::test(start_paused = true)]
 async fn an_isolated_process_stops() {
-    let cluster = TestCluster::start().await.unwrap();
-    let judge = SharedJudge::default();
-    let a = start(&cluster, "a", &judge);
-    let b = start(&cluster, "b", &judge);
-    settled(&judge, &["a", "b"]).await;
+    let (cluster, judge, [a, b]) = two().await;
     let client = a.ring.client(&cluster.client());
     let isolated = [Fault::stall().by("a").always(), Fault::stall().on(Verb::Watch).by("a").always()];
     let isolated = isolated.map(|fault| cluster.faults().inject(fault));
@@ -255,15 +256,11 @@ fn versions(cluster: &TestCluster) -> BTreeSet<String> {
     leases.filter_map(|lease| lease.metadata.resource_version).collect()
 }
 
-/// A server that is restored from a backup: each process stops and joins anew.
+/// A server that is restored from a backup: each process stops and joins again.
 // contract: Y-07e
 #[tokio::test(start_paused = true)]
 async fn a_restored_server() {
-    let cluster = TestCluster::start().await.unwrap();
-    let judge = SharedJudge::default();
-    let _a = start(&cluster, "a", &judge);
-    let _b = start(&cluster, "b", &judge);
-    settled(&judge, &["a", "b"]).await;
+    let (cluster, judge, [_a, _b]) = two().await;
     let backup = cluster.snapshot();
     sleep(60 * S).await;
     cluster.restore(&backup);
@@ -350,11 +347,7 @@ fn unlabel(cluster: &TestCluster, lease: &str) {
 // contract: Y-07g
 #[tokio::test(start_paused = true)]
 async fn removed_labels() {
-    let cluster = TestCluster::start().await.unwrap();
-    let judge = SharedJudge::default();
-    let _a = start(&cluster, "a", &judge);
-    let _b = start(&cluster, "b", &judge);
-    settled(&judge, &["a", "b"]).await;
+    let (cluster, judge, [_a, _b]) = two().await;
     unlabel(&cluster, "default/shop");
     while judge.lock().stopped.len() < 2 {
         sleep(Duration::from_millis(10)).await;

@@ -3,11 +3,21 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
-use kinformer::{Decode, QueueKind, SharedInformerFactory, SharedInformerFactoryBuilder};
+use kinformer::{Decode, Event, QueueKind, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
+
+/// One character for the type of an event.
+pub fn sign<O>(event: &Event<O>) -> char {
+    match event {
+        Event::Added(_) => '+',
+        Event::Updated(_) => '=',
+        Event::Deleted(_) => '-',
+        Event::Left(_) => 'o',
+    }
+}
 
 pub async fn server() -> ApiServer {
     ApiServer::builder().start().await.unwrap()
