@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::action::{Action, ReconcileError};
 use crate::manager::Task;
 use crate::reason::Reason;
-use crate::trigger::{Queue, Trigger};
+use crate::trigger::{Queue, Source, Trigger};
 use crate::worker::Reconcile;
 
 /// Shares the objects of controllers out among processes, by a [`Ring`].
@@ -178,22 +178,26 @@ impl Sharding {
         self.0.state.lock().next_number()
     }
 
-    /// Returns a trigger by the deletions of objects of this process, whose keys have no UID any more.
+    /// Returns a trigger by the deletions of objects of this process, whose keys have no UID any more. Other triggers do not see
+    /// that an object has left.
     pub(crate) fn deletions(&self, controller: u64, reconciled: &Informer<()>) -> Trigger<ObjectKey> {
-        let inner = Arc::downgrade(&self.0);
-        Trigger::on(reconciled).map_events(move |event, keys| {
-            if !matches!(event, Event::Deleted(_) | Event::Left(_)) {
-                return Ok(());
-            }
-            let (Some(object), Some(inner)) = (event.object(), inner.upgrade()) else { return Ok(()) };
-            let key: ObjectKey = object.key().try_into()?;
-            if matches!(event, Event::Left(_)) {
-                inner.state.lock().note_left(controller, &key);
-            } else if inner.note_deleted(controller, &key, object.uid().unwrap_or_default()) {
-                keys.push(key);
-            }
-            Ok(())
-        })
+        let (inner, of_handler) = (Arc::downgrade(&self.0), reconciled.clone());
+        let attach = move |name: Arc<str>, queue: Queue<ObjectKey>| {
+            let inner = inner.clone();
+            of_handler.handler().name(name).inline().for_each(move |event| {
+                if !matches!(event, Event::Deleted(_) | Event::Left(_)) {
+                    return;
+                }
+                let (Some(object), Some(inner)) = (event.object(), inner.upgrade()) else { return };
+                let Ok(key) = ObjectKey::try_from(object.key()) else { return }; // a stored object has a valid one
+                if matches!(event, Event::Left(_)) {
+                    inner.state.lock().note_left(controller, &key);
+                } else if inner.note_deleted(controller, &key, object.uid().unwrap_or_default()) {
+                    queue.add_with(key, Add::new().marks(Reason::Deleted.mark()));
+                }
+            })
+        };
+        Trigger { source: Source::Informer { informer: reconciled.clone(), attach: Box::new(attach) } }
     }
 
     /// Adds a controller, and returns its function with the check of each key.
@@ -300,6 +304,8 @@ impl Inner {
         if is_acting {
             let number = state.next_number();
             state.deleted.entry(controller).or_default().insert(key.clone(), Deletion { slot, number });
+        } else {
+            state.note_left(controller, key);
         }
         is_acting
     }
@@ -372,11 +378,7 @@ impl Inner {
         let add = Add::new().marks(Reason::Listed.mark()).priority(LOW_PRIORITY);
         let params = self.ring.params();
         for object in objects.iter() {
-            let value = match params.field {
-                ShardField::Uid => object.uid().unwrap_or_default(),
-                ShardField::Namespace => object.namespace().unwrap_or_default(),
-            };
-            if slots.contains(params.slot_of(value))
+            if slots.contains(params.slot_of(params.field.value(&**object.object())))
                 && let Ok(key) = object.key().try_into()
             {
                 member.queue.add_with(key, add);
@@ -403,6 +405,16 @@ impl Inner {
         Ok(())
     }
 
+    /// Drops the running reconciliations of slots, whose keys are not reconciled any more.
+    fn lose(&self, slots: &Slots) {
+        let mut state = self.state.lock();
+        state.lose(slots);
+        let running = state.running.values().filter(|running| slots.contains(running.slot));
+        let lost: Vec<CancellationToken> = running.map(|running| running.lost.clone()).collect();
+        drop(state);
+        lost.iter().for_each(CancellationToken::cancel);
+    }
+
     /// Drops the objects of slots that were lost. Ends only with an error.
     async fn narrow_after_losses(&self) -> ShardingError {
         loop {
@@ -422,12 +434,8 @@ struct Run<'a>(&'a Inner);
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        let held = state.held();
-        state.lose(&held);
-        let lost: Vec<CancellationToken> = state.running.values().map(|one| one.lost.clone()).collect();
-        drop(state);
-        lost.iter().for_each(CancellationToken::cancel);
+        let held = self.0.state.lock().held();
+        self.0.lose(&held);
     }
 }
 
@@ -523,16 +531,7 @@ impl Shards for Work {
     }
 
     fn stop(&self, slots: Slots, _: StopReason) {
-        let mut state = self.0.state.lock();
-        state.lose(&slots);
-        let lost: Vec<CancellationToken> = state
-            .running
-            .values()
-            .filter(|running| slots.contains(running.slot))
-            .map(|running| running.lost.clone())
-            .collect();
-        drop(state);
-        lost.iter().for_each(CancellationToken::cancel);
+        self.0.lose(&slots);
         self.0.lost.notify_one();
     }
 }
