@@ -166,6 +166,7 @@ impl World {
         let api = Api::<ConfigMap>::default_namespaced(sharding.client(&client));
         let controller =
             Controller::of(&factory).reconciles::<ConfigMap>().owns::<Secret>().workers(4).sharded(&sharding);
+        let controller = controller.timeout(30 * S); // a write may stall
         let rng = Mutex::new(self.rng.fork());
         let controller = controller.build({
             let (maps, sharding, judge, run) =
