@@ -70,8 +70,10 @@
 //!
 //! Without one, the owners would be in the processes' own Leases, and each handover would name its receiver. But two processes
 //! that start together see the same slots free, so one common object is needed in any case; and with it a handover is one
-//! write. The price: if many processes release slots at the same time, their writes wait for each other. When one joins 3
-//! processes, a slot has no owner for at most 80 ms (round trips of 20 ms); with 20 processes for at most 420 ms.
+//! write. The price: if many processes release slots at the same time, their writes wait for each other. So at most four do that
+//! at a time, in the order of their identities, and the others work on until it is their turn: a slot has no owner for at most
+//! 100 ms when a process joins 20 others (round trips of 20 ms). A process that does not release its slots delays the
+//! others by at most 2 s.
 //!
 //! # What a program must do that runs the protocol itself
 //!

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::plan::TURN;
 use super::state::{Machine, Phase};
 use crate::member::{Member, MemberPhase, Uid};
 use crate::view::{Change, Object, Output, Target, View, Write, WriteResult};
@@ -17,6 +18,7 @@ impl Machine {
             let table_version = |view: &View| view.table.as_ref().map(|table| table.version);
             if table_version(&known) != table_version(&view) {
                 self.table_write.retry_in = Duration::ZERO;
+                self.turn_in = self.turn_in.map(|_| TURN);
             }
             // written by this process, after the view was read
             if table_version(&known).is_some_and(|version| version > view.version) {

@@ -73,6 +73,7 @@ impl Machine {
         );
         times.extend([lease.valid_for, lease.renew_in.max(lease.retry_in)]);
         times.extend([lease.retry_in, self.table_write.retry_in, self.other_write.1]);
+        times.extend(self.turn_in);
         let next = times.into_iter().filter(|time| !time.is_zero()).min();
         next.unwrap_or(self.config.renew_period).min(self.config.renew_period)
     }

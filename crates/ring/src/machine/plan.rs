@@ -1,5 +1,8 @@
 //! Which slots this process releases, and to whom it and others hand slots over.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::ownership::push;
 use super::state::{Machine, Phase};
 use crate::assignment::{Holder, assign};
@@ -8,6 +11,13 @@ use crate::member::{MemberId, MemberPhase};
 use crate::slots::Slots;
 use crate::table::{Slot, Table};
 use crate::view::Output;
+
+/// How many processes release slots at the same time. Their writes of the table wait for each other, and meanwhile the slots have
+/// no owner.
+const RELEASING: usize = 4;
+
+/// How long a process waits for others to release slots before it does so itself, from the last change of the table on.
+pub(super) const TURN: Duration = Duration::from_secs(2);
 
 impl Machine {
     /// Releases slots that others should own, and writes the new owners of slots that are free into the table.
@@ -20,12 +30,15 @@ impl Machine {
         let slots = table.content.slots.iter().zip(0u16..);
         let holders: Vec<Holder> = slots.map(|(slot, number)| self.holder(slot, number, &members)).collect();
         let owners = assign(&holders, &weights, MAX_RANGES);
+        let turn_in = self.turn_in(&holders, &owners, members.binary_search(&own).ok());
+        let is_turn = turn_in.is_none_or(|time| time.is_zero());
         let owners: Vec<Option<&MemberId>> =
             owners.into_iter().map(|owner| owner.and_then(|index| members.get(index))).collect();
         let is_own = |slot: u16| owners.get(usize::from(slot)).copied().flatten() == Some(&own);
 
         let released = self.numbers(|slot, phase| {
-            matches!(phase, Phase::Listing(_) | Phase::Acting) && (self.is_leaving || !is_own(slot))
+            matches!(phase, Phase::Listing(_) | Phase::Acting)
+                && (self.is_leaving || (is_turn && !is_own(slot)))
         });
         let can_resume = self.table_write.in_flight.is_none() && !self.has_unresolved_write();
         let resumed =
@@ -35,9 +48,24 @@ impl Machine {
         if let Some(next) = next {
             self.write_table(Some((uid, version)), Some(next), outputs);
         }
+        self.turn_in = turn_in;
         self.mine.extend(released.iter().map(|slot| (slot, Phase::Draining)));
         push(outputs, released, |slots| Output::Release { slots });
         self.own(resumed.iter().map(|slot| (slot, None)).collect(), outputs);
+    }
+
+    /// After how long this process may release slots that others should own; `None` if it need not wait for the processes that
+    /// are before it in their order and release slots too.
+    fn turn_in(&self, holders: &[Holder], owners: &[Option<usize>], own: Option<usize>) -> Option<Duration> {
+        let changes = holders.iter().zip(owners);
+        let releasing: BTreeSet<usize> = changes
+            .filter_map(|(holder, owner)| match holder {
+                Holder::Owned(index) if *owner != Some(*index) => Some(*index),
+                _ => None,
+            })
+            .collect();
+        let own = own.filter(|own| releasing.contains(own))?;
+        (releasing.range(..own).count() >= RELEASING).then(|| self.turn_in.unwrap_or(TURN))
     }
 
     /// The processes that can own slots, in order, and their weights.

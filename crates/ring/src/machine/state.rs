@@ -28,6 +28,9 @@ pub struct Machine {
     pub(super) table_write: TableWrite,
     /// The Lease of another process that is being written, and after how long the next write may begin.
     pub(super) other_write: (Option<Arc<str>>, Duration),
+    /// After how long this process releases slots that others should own, although processes before it have not; `None` if it
+    /// does not wait for them.
+    pub(super) turn_in: Option<Duration>,
     pub(super) is_leaving: bool,
     pub(super) has_left: bool,
 }
@@ -105,6 +108,7 @@ impl Machine {
             mine: BTreeMap::new(),
             table_write: TableWrite::default(),
             other_write: (None, Duration::ZERO),
+            turn_in: None,
             is_leaving: false,
             has_left: false,
         })
@@ -132,6 +136,7 @@ impl Machine {
         self.table_age.iter_mut().for_each(|(_, age)| older(age));
         nearer(&mut self.table_write.retry_in);
         nearer(&mut self.other_write.1);
+        self.turn_in.iter_mut().for_each(nearer);
     }
 
     /// The member that this process is, if it has a Lease.

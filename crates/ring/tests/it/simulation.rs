@@ -368,16 +368,15 @@ fn random_faults() {
     }
 }
 
-/// A slot has no owner for at most 200 ms when a process joins or leaves a ring of up to 5, with round trips of 20 ms. In
-/// larger rings the writes of the table wait for each other.
+/// A slot has no owner for at most 200 ms when a process joins or leaves, with round trips of 20 ms.
 // contract: Y-04a
 #[test]
 fn graceful_handover() {
-    for (processes, limit) in [(2, 200), (3, 200), (5, 200), (10, 400), (20, 800)] {
+    for processes in [2, 5, 10, 20] {
         let mut world = ring_of(processes);
         let writes = world.writes;
         world.join(1.0, 1);
-        world.run(Duration::from_secs(2));
+        world.run(Duration::from_secs(4));
         world.check_shares(0);
         let join_writes = world.writes - writes;
         let mut joins = gaps(&world, Cause::Graceful);
@@ -389,12 +388,27 @@ fn graceful_handover() {
         let [j50, j100] = [50, 100].map(|percent| percentile(&mut joins, percent));
         let [l50, l100] = [50, 100].map(|percent| percentile(&mut leaves, percent));
         println!(
-            "{processes} processes: join {} slots p50 {j50:?} max {j100:?}, {join_writes} writes in 2 s; leave {} slots p50 {l50:?} max {l100:?}",
+            "{processes} processes: join {} slots p50 {j50:?} max {j100:?}, {join_writes} writes in 4 s; leave {} slots p50 {l50:?} max {l100:?}",
             joins.len(),
             leaves.len()
         );
-        assert!(j100.max(l100) <= Duration::from_millis(limit), "{j100:?} {l100:?}");
+        assert!(j100.max(l100) <= Duration::from_millis(200), "{j100:?} {l100:?}");
     }
+}
+
+/// Processes that should release slots and do not, since they are paused, delay the others, which wait for their turn, by 2 s.
+// contract: Y-04c
+#[test]
+fn paused_processes_delay_the_others_by_two_seconds() {
+    let mut world = ring_of(8);
+    (0..5).for_each(|index| world.processes[index].is_paused = true);
+    let joined = world.join(1.0, 1);
+    let owned = |world: &World| world.processes[joined].machine.owned().len();
+    world.run(Duration::from_millis(1_900));
+    assert_eq!(owned(&world), 0);
+    world.run(Duration::from_millis(400));
+    let share_of_three = 3 * (SLOTS / 8 - SLOTS / 9 - 1);
+    assert!(owned(&world) >= share_of_three, "{}", owned(&world));
 }
 
 /// After a kill the slots have an owner again within the lease duration and 1 s.
