@@ -18,6 +18,8 @@ pub struct ServerMetrics {
     pub open_watches: u64,
     /// Open connections.
     pub open_connections: u64,
+    /// Bytes written to connections: the heads and bodies of responses, without those of TLS.
+    pub bytes_sent: u64,
     /// Events sent to watches, without bookmarks.
     pub events_sent: u64,
     /// Watches that were closed because the history had overtaken them.
@@ -38,6 +40,7 @@ pub(crate) struct Counters {
     requests: Mutex<BTreeMap<(Verb, String), u64>>,
     pub(crate) open_watches: AtomicU64,
     pub(crate) open_connections: AtomicU64,
+    pub(crate) bytes_sent: AtomicU64,
     pub(crate) events_sent: AtomicU64,
     pub(crate) watches_overtaken: AtomicU64,
 }
@@ -53,6 +56,7 @@ impl Counters {
             requests: self.requests.lock().clone(),
             open_watches: self.open_watches.load(Ordering::Acquire),
             open_connections: self.open_connections.load(Ordering::Acquire),
+            bytes_sent: self.bytes_sent.load(Ordering::Acquire),
             events_sent: self.events_sent.load(Ordering::Acquire),
             watches_overtaken: self.watches_overtaken.load(Ordering::Acquire),
             version,

@@ -238,8 +238,8 @@ impl<T: Object> Reader<T> {
     /// # Errors
     /// * [`Error::Stopped`]: the store was [stopped](crate::Indexer::stop) before it reached the version.
     /// * [`Error::Incomparable`]: the version of the part cannot be compared with this one.
-    /// * [`Error::NoPart`]: there is no such part, or the key does not determine one: at once, or when the parts
-    ///   [change](crate::Indexer::apply_parts).
+    /// * [`Error::NoPart`]: there is no such part, or neither the key nor a stored object determines one: at once, or when the
+    ///   parts [change](crate::Indexer::apply_parts).
     /// * [`Error::PartRemoved`]: the part was removed before it reached the version.
     /// * [`Error::DeadlineExceeded`]: the deadline passed before.
     #[cfg(not(loom))]
@@ -279,16 +279,20 @@ impl<T: Object> Reader<T> {
         }
     }
 
-    /// Returns the part with this number, or of all objects with this key.
+    /// Returns the part with this number, or of all objects with this key. If the key does not determine it, it is that of the stored
+    /// object.
     ///
     /// # Errors
-    /// [`Error::NoPart`]: there is no such part, or the key does not determine one.
+    /// [`Error::NoPart`]: there is no such part, or the key does not determine one and has no object.
     pub fn part_of<'k>(&self, place: impl Into<PartOrKey<'k>>) -> Result<PartId, Error> {
         let (parts, place) = (&self.shared.parts, place.into());
         let part = match place {
             PartOrKey::Part(part) => Some(part),
             // A partition that panics determines no part.
-            PartOrKey::Key(key) => contain(|| parts.of_key(key)).ok().flatten(),
+            PartOrKey::Key(key) => {
+                let of_stored = || self.get(key).and_then(|object| parts.of(&object));
+                contain(|| parts.of_key(key).or_else(of_stored)).ok().flatten()
+            }
             _ => None,
         };
         let known = part.filter(|part| parts.exists(*part));

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -10,6 +11,7 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
+use tokio_util::io::InspectWriter;
 use tokio_util::task::TaskTracker;
 
 use crate::faults::ListenerState;
@@ -195,6 +197,10 @@ async fn handle_connection(
     let mut builder = Builder::new(spawn);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
+    let counters = context.counters.clone();
+    let stream = InspectWriter::new(stream, move |written| {
+        counters.bytes_sent.fetch_add(written.len() as u64, Ordering::AcqRel);
+    });
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {

@@ -95,7 +95,8 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// [`InformerError::VersionNotReached`] if the informer stopped or [the deadline](Wait::until) passed before, or if the
-    /// versions cannot be compared; at once if the part does not exist or the informer does not have the namespace of the key.
+    /// versions cannot be compared; at once if the part does not exist, the informer does not have the namespace of the key, or it
+    /// has a shard by UID in several ranges and no object with the key.
     #[doc(alias = "watch_object")]
     pub fn wait_for<'k>(
         &self,

@@ -32,5 +32,6 @@ mod selectors;
 mod selectors_of_a_server;
 mod shards;
 mod starts;
+mod traffic;
 mod views;
 mod waits;

@@ -172,6 +172,20 @@ async fn each_part_version_can_be_awaited() {
     }
 }
 
+/// A key that does not determine its part has the part of the stored object.
+// contract: S-27c
+#[tokio::test]
+async fn stored_object_determines_the_part_of_its_key() {
+    let indexer = indexer();
+    let reader = indexer.reader();
+    indexer.replace(list(B, &[item("a", B, 1)], 3)).unwrap().into_result().unwrap();
+    assert_eq!(reader.part_of(KeyRef::named("a")).unwrap(), B);
+    reader.wait_for(KeyRef::named("a"), &3.into()).await.unwrap();
+    indexer.replace(list(B, &[], 4)).unwrap().into_result().unwrap();
+    let error = reader.wait_for(KeyRef::named("a"), &3.into()).await.unwrap_err();
+    assert!(matches!(error, Error::NoPart { .. }), "{error}");
+}
+
 // contract: S-27a, S-27b
 #[test]
 fn incomparable_versions_have_no_lowest() {
