@@ -4,17 +4,22 @@ use std::fmt::Write as _;
 
 use crate::files;
 
-/// The picture of the README and of docs/concepts.md.
-const FLOW: &str = "docs/images/flow.svg";
+/// The pictures, by their files: of the README and docs/concepts.md, and of docs/beyond-one-process.md.
+const PICTURES: [(&str, fn() -> String); 2] =
+    [("docs/images/flow.svg", flow), ("docs/images/handover.svg", handover)];
 
 /// Writes all pictures.
 pub(crate) fn run() -> Result<(), String> {
-    files::write(&files::root().join(FLOW), &flow())
+    PICTURES.iter().try_for_each(|(file, picture)| files::write(&files::root().join(file), &picture()))
 }
 
 /// Reports pictures that are not those of this code.
 pub(crate) fn problems() -> Result<Vec<String>, String> {
-    Ok(files::difference(&files::read(FLOW)?, &flow(), FLOW, "cargo xtask pictures").into_iter().collect())
+    let mut found = Vec::new();
+    for (file, picture) in PICTURES {
+        found.extend(files::difference(&files::read(file)?, &picture(), file, "cargo xtask pictures"));
+    }
+    Ok(found)
 }
 
 /// A position or a size, in pixels.
@@ -49,6 +54,12 @@ impl Picture {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
         let points = points.join(" ");
         self.line(format_args!("<polyline class=\"arrow\" points=\"{points}\" marker-end=\"url(#head)\"/>"));
+        self
+    }
+
+    /// A vertical line below a box: time passes downwards.
+    fn lifeline(mut self, (x, y): Point, height: i32) -> Self {
+        self.line(format_args!("<path class=\"frame\" d=\"M{x} {y}v{height}\"/>"));
         self
     }
 
@@ -136,9 +147,45 @@ fn flow() -> String {
         .svg()
 }
 
+/// How slots move from one process to another.
+fn handover() -> String {
+    const PART: Point = (200, 64);
+    const LANES: [i32; 3] = [108, 430, 752];
+    let [a, table, b] = LANES;
+    let heads = [
+        ("process a", "owns the slots 0-1023"),
+        ("Lease of the ring", "the table of owners"),
+        ("process b", "begins"),
+    ];
+    let mut picture = Picture::new((860, 456), "How slots move to another process");
+    for (x, (title, note)) in LANES.into_iter().zip(heads) {
+        picture = picture.part((x - 100, 12), PART, title, note).lifeline((x, 76), 372);
+    }
+    picture
+        .arrow(&[(b, 112), (a, 112)])
+        .label((table + 12, 104), "Lease of b: \u{201c}I take part\u{201d}")
+        .part((a - 100, 136), PART, "release 512-1023", "running work is finished")
+        .arrow(&[(a, 226), (table, 226)])
+        .label((a + 12, 218), "512-1023: b, since version 4711")
+        .label((a + 12, 244), "refused if the table has changed")
+        .arrow(&[(table, 262), (b, 262)])
+        .label((table + 12, 254), "b sees that it owns them")
+        .part((b - 100, 282), PART, "list 512-1023", "at version 4711 or later")
+        .part((b - 100, 368), PART, "reconcile", "as long as its Lease is valid")
+        .part((a - 100, 368), PART, "reconcile", "0-511")
+        .svg()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_handover_has_its_steps() {
+        let text = handover();
+        assert_eq!(text.matches("class=\"part\"").count(), 7);
+        assert_eq!(text.matches("marker-end").count(), 3);
+    }
 
     #[test]
     fn the_flow_has_its_parts() {
