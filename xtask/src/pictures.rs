@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use crate::files;
 
 /// The pictures, by their files: of the README and docs/concepts.md, and of docs/beyond-one-process.md.
-const PICTURES: [(&str, fn() -> String); 2] =
-    [("docs/images/flow.svg", flow), ("docs/images/handover.svg", handover)];
+const PICTURES: [(&str, Draw); 2] = [("docs/images/flow.svg", flow), ("docs/images/handover.svg", handover)];
+
+type Draw = fn() -> String;
 
 /// Writes all pictures.
 pub(crate) fn run() -> Result<(), String> {

@@ -12,6 +12,9 @@ pub(crate) struct Args {
     /// Do everything except publishing. Builds the program without optimisation, and takes the unreleased notes
     #[arg(long)]
     dry_run: bool,
+    /// Only builds and packs the program for this machine, and adds the archive to the release that exists
+    #[arg(long)]
+    program: bool,
 }
 
 const CHANGELOG: &str = "CHANGELOG.md";
@@ -44,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 
 /// A dry run, for `cargo xtask ci`: with all programs that are built from the packages, or with a part of them.
 pub(crate) fn dry_run(part: Option<usize>) -> Result<(), String> {
-    release(&Args { dry_run: true }, part)
+    release(&Args { dry_run: true, program: false }, part)
 }
 
 fn release(args: &Args, part: Option<usize>) -> Result<(), String> {
@@ -59,22 +62,29 @@ fn release(args: &Args, part: Option<usize>) -> Result<(), String> {
         );
         crate::contract::fail(obstacles)?;
     }
+    let assets = files::root().join(ASSETS);
+    fs::create_dir_all(&assets).map_err(|error| format!("{ASSETS}: {error}"))?;
+    if args.program {
+        let archive = archive(&version, &plan)?;
+        println!("program: {archive}");
+        return run_commands(&[uploading(&version, &archive)], args.dry_run);
+    }
     let notes = notes(&files::read(CHANGELOG)?, &plan.section)
         .ok_or_else(|| format!("{CHANGELOG}: nothing under {:?}", plan.section))?;
     packages::check(part)?;
 
-    let assets = files::root().join(ASSETS);
-    fs::create_dir_all(&assets).map_err(|error| format!("{ASSETS}: {error}"))?;
     let file = assets.join("notes.md");
     files::write(&file, &notes)?;
     let archive = archive(&version, &plan)?;
     println!("notes:\n{notes}\nprogram: {archive}");
 
-    for command in publishing(&packages, &version, &archive) {
-        println!("{}{}", if args.dry_run { "not run: " } else { "$ " }, command.join(" "));
-        if !args.dry_run
-            && let [program, arguments @ ..] = command.as_slice()
-        {
+    run_commands(&publishing(&packages, &version, &archive), args.dry_run)
+}
+
+fn run_commands(commands: &[Vec<String>], dry_run: bool) -> Result<(), String> {
+    for command in commands {
+        println!("{}{}", if dry_run { "not run: " } else { "$ " }, command.join(" "));
+        if !dry_run && let [program, arguments @ ..] = command.as_slice() {
             files::run(files::command(program).args(arguments))?;
         }
     }
@@ -139,12 +149,13 @@ fn archive(version: &str, plan: &Plan) -> Result<String, String> {
         "--profile",
         profile,
     ]))?;
-    let name = format!("kinformer-{version}-{}", host(&files::output("rustc", &["-vV"])?)?);
+    let name = archive_name(version, &host(&files::output("rustc", &["-vV"])?)?);
+    let program = format!("kinformer{}", std::env::consts::EXE_SUFFIX);
     let contents = files::root().join(ASSETS).join(&name);
     fs::create_dir_all(&contents).map_err(|error| format!("{}: {error}", contents.display()))?;
     let target = files::root().join("target").join(folder);
     let sources: [(PathBuf, &str); 3] = [
-        (target.join("kinformer"), "kinformer"),
+        (target.join(&program), &program),
         (files::root().join("LICENSE"), "LICENSE"),
         (files::root().join("crates/cli/README.md"), "README.md"),
     ];
@@ -157,12 +168,17 @@ fn archive(version: &str, plan: &Plan) -> Result<String, String> {
     // It starts from the archive, and is of this version.
     fs::remove_dir_all(&contents).map_err(|error| format!("{}: {error}", contents.display()))?;
     files::run(files::command("tar").args(["-xzf", &archive, "-C", ASSETS]))?;
-    let shown = files::output(&contents.join("kinformer").display().to_string(), &["--version"])?;
+    let shown = files::output(&contents.join(&program).display().to_string(), &["--version"])?;
     if shown.trim() == format!("kinformer {version}") {
         Ok(archive)
     } else {
         Err(format!("{archive}: the program prints {shown:?}, not version {version}"))
     }
+}
+
+/// The name of the archive of a target, and of the folder in it.
+fn archive_name(version: &str, target: &str) -> String {
+    format!("kinformer-{version}-{target}")
 }
 
 /// The target that rustc builds for, from `rustc -vV`.
@@ -186,9 +202,39 @@ fn publishing(packages: &[Package], version: &str, archive: &str) -> Vec<Vec<Str
         .into()
 }
 
+/// The command that adds an archive to a release.
+fn uploading(version: &str, archive: &str) -> Vec<String> {
+    ["gh", "release", "upload", &tag(version), archive].map(str::to_owned).to_vec()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `cargo binstall` finds the program of a release.
+    #[test]
+    fn the_archive_is_where_cargo_binstall_looks_for_it() {
+        let packages = packages::published().unwrap();
+        let cli = packages.iter().find(|package| package.name.as_str() == "kinformer-cli").unwrap();
+        let name = archive_name("{ version }", "{ target }");
+        let expected = serde_json::json!({
+            "pkg-url": format!("{{ repo }}/releases/download/{}/{name}.tar.gz", tag("{ version }")),
+            "bin-dir": format!("{name}/{{ bin }}{{ binary-ext }}"),
+            "pkg-fmt": "tgz",
+        });
+        assert_eq!(cli.metadata["binstall"], expected);
+    }
+
+    /// The image contains the program as it is released, and does not download the toolchain of the repository.
+    #[test]
+    fn the_image_is_built_as_the_release() {
+        let image = files::read("crates/cli/Containerfile").unwrap();
+        let profile = Plan::new("0.1.0", false).profile;
+        assert!(image.contains(&format!("--profile {} --package kinformer-cli", profile.0)), "{image}");
+        assert!(image.contains(&format!("/src/target/{}/kinformer ", profile.1)), "{image}");
+        let left_out = files::read("crates/cli/Containerfile.dockerignore").unwrap();
+        assert!(left_out.lines().any(|line| line == "rust-toolchain.toml"));
+    }
 
     const EXAMPLE: &str = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-01-02\n\n### Added\n\n* a\n\n\
                            ## [0.1.0]\n\n* b\n\n[0.2.0]: https://example.org\n";
