@@ -405,7 +405,7 @@ pub(crate) fn finish(command: &mut Command) -> Result<(), String> {
 }
 
 /// The cache folder outside the repository, so that other clones share it.
-fn cache() -> Result<PathBuf, String> {
+pub(crate) fn cache() -> Result<PathBuf, String> {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))

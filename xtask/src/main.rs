@@ -12,6 +12,7 @@ mod cycles;
 mod e2e;
 mod examples;
 mod files;
+mod go_blocks;
 mod imports;
 mod kinds;
 mod links;

@@ -9,8 +9,8 @@ use super::step::Group::{Full, Gate};
 use super::step::{Done, Extent, Step};
 use crate::semver::Baseline;
 use crate::{
-    book, browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, names,
-    packages, release, semver, simulate, tidy,
+    book, browser, codegen, contract, counted, e2e, examples, files, go_blocks, kinds, minimal_versions,
+    names, packages, release, semver, simulate, tidy,
 };
 
 const README: &str = "README.md";
@@ -231,7 +231,10 @@ fn modelled() -> Result<Vec<Package>, String> {
 }
 
 fn end_to_end() -> Result<Done, String> {
-    run_unless(e2e::missing(), e2e::one_mode)
+    run_unless(e2e::missing(), || {
+        go_blocks::check()?;
+        e2e::one_mode()
+    })
 }
 
 fn other_modes(extent: Extent) -> Result<Done, String> {
