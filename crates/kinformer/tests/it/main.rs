@@ -16,6 +16,7 @@ mod damaged;
 mod errors;
 mod factory;
 mod forms;
+mod front_page;
 mod handlers;
 mod hostile;
 mod kube_runtime;
