@@ -30,11 +30,12 @@ pub(crate) fn check() -> Result<(), String> {
     if let Some(missing) = e2e::missing() {
         return Err(missing);
     }
+    // With the flags of the programs, whose dependencies are compiled already.
     println!("compiling the {} Go programs of the documentation ...", blocks.len());
     let folder = tempfile::tempdir().map_err(|error| format!("a temporary folder: {error}"))?;
     let overlay = overlay(folder.path(), &blocks)?;
     let mut go = Command::new("go");
-    go.args(["build", "-overlay"]).arg(overlay).arg("./documentation/...");
+    go.args(["build", "-trimpath", "-overlay"]).arg(overlay).arg("./documentation/...");
     e2e::finish(go.current_dir(files::root().join(MODULE)))?;
     fs::write(&compiled, "").map_err(|error| format!("{}: {error}", compiled.display()))
 }
