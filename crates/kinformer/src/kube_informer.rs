@@ -82,6 +82,19 @@ impl KubeInformer {
         Box::pin(self.scope.set(&self.informer, &self.resource, scope))
     }
 
+    /// Waits until the part with the objects of a namespace has reached a version. Returns at once if there is no such part, or
+    /// the informer does not run.
+    pub(crate) async fn reached(&self, namespace: &str, version: &ResourceVersion) {
+        if self.phase() != Phase::Running || self.has_fixed_scope() {
+            return;
+        }
+        let name = selection::part_of(&self.selected(), namespace).map(|part| Arc::<str>::from(part.name()));
+        let part = name.and_then(|name| self.parts().iter().find(|part| *part.name() == *name).map(Part::id));
+        if let Some(part) = part {
+            _ = self.informer.wait_for(part, version).await;
+        }
+    }
+
     pub(crate) fn wait_for_parts(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(self.informer.wait_for_parts())
     }
