@@ -25,6 +25,7 @@ mod listers;
 mod metrics;
 mod namespaces;
 mod not_served;
+mod one_watch;
 mod projections;
 mod reentrant;
 mod scope;
