@@ -7,8 +7,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ProtobufAnswers;
 use kinformer_kube::{
-    Encoding, KubeListerWatcher, NamespaceFilter, Object as _, Shard, ShardField, ShardSelector, client,
-    fnv1a64,
+    Encoding, KubeListerWatcher, NamespaceFilter, Shard, ShardField, ShardSelector, client, fnv1a64,
 };
 use kinformer_reflector::{ListOptions, ListerWatcher as _, WatchEvent, WatchOptions};
 use kinformer_testing::scripted_http::in_process_client;
