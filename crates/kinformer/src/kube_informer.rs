@@ -21,7 +21,7 @@ use crate::changing_scope::ChangingScope;
 use crate::objects::{Objects, State};
 use crate::projection::{Decision, Projection};
 use crate::scope::Scope;
-use crate::selection::{self, Selected};
+use crate::selection::{self, NamespaceWatches, Selected};
 use crate::started::Started;
 
 /// The informer of one resource and projection.
@@ -80,6 +80,28 @@ impl KubeInformer {
 
     pub(crate) fn set_scope<'a>(&'a self, scope: &'a Scope) -> BoxFuture<'a, Result<(), crate::Error>> {
         Box::pin(self.scope.set(&self.informer, &self.resource, scope))
+    }
+
+    pub(crate) fn namespace_watches(&self) -> Option<NamespaceWatches> {
+        self.scope.watches()
+    }
+
+    /// Makes the parts of the present scope again. Returns `false` if it has none.
+    pub(crate) fn replace_parts(&self) -> BoxFuture<'_, bool> {
+        Box::pin(self.scope.replace(&self.informer))
+    }
+
+    /// Waits until the part with the objects of a namespace has reached a version. Returns at once if there is no such part, or
+    /// the informer does not run.
+    pub(crate) async fn reached(&self, namespace: &str, version: &ResourceVersion) {
+        if self.phase() != Phase::Running || self.has_fixed_scope() {
+            return;
+        }
+        let name = selection::part_of(&self.selected(), namespace).map(|part| Arc::<str>::from(part.name()));
+        let part = name.and_then(|name| self.parts().iter().find(|part| *part.name() == *name).map(Part::id));
+        if let Some(part) = part {
+            _ = self.informer.wait_for(part, version).await;
+        }
     }
 
     pub(crate) fn wait_for_parts(&self) -> BoxFuture<'_, Result<(), Error>> {

@@ -149,18 +149,18 @@ pub use self::{
     handler::{EventStream, HandlerBuilder},
     informer::{Informer, InformerLease, InformerSelection, InformerStatus},
     kind::scope_of,
+    layers::*,
     lister::{Lister, NamespaceLister},
     options::SharedInformerFactoryBuilder,
     own_informer::NewInformer,
     projection::Projection,
     resource_options::{Decode, ResourceOptions},
     scope::Scope,
-    selection::NamespaceOptions,
+    selection::{NamespaceOptions, NamespaceWatches, WatchReason},
     snapshot::{Difference, Snapshot},
     sync::CacheSync,
 };
 
-pub use self::layers::*;
 #[doc(hidden)]
 pub use kinformer_kube::internal::{certificates, is_list_of, path_of_object, path_of_resource};
 pub use tokio_util::sync::CancellationToken;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use kinformer_core::ResourceVersion;
 use kinformer_kube::ShardSelector;
 
+use crate::selection::Watches;
+
 /// Which objects informers hold: those of all namespaces, of a set, which may be empty, of all but a set, or those of a shard; of
 /// these, those that selectors match. See [`Informer::set_scope`](crate::Informer::set_scope).
 ///
@@ -23,6 +25,7 @@ pub struct Scope {
     labels: Option<Arc<str>>,
     fields: Option<Arc<str>>,
     shard: Option<ScopedShard>,
+    watches: Watches,
 }
 
 /// The objects of all namespaces whose UID or namespace has a hash in some ranges.
@@ -42,7 +45,7 @@ enum Namespaces {
 
 impl Scope {
     const fn of(namespaces: Namespaces) -> Self {
-        Self { namespaces, labels: None, fields: None, shard: None }
+        Self { namespaces, labels: None, fields: None, shard: None, watches: Watches::Chosen }
     }
 
     /// The objects of all namespaces.
@@ -50,7 +53,14 @@ impl Scope {
         Self::of(Namespaces::AllBut(BTreeSet::new()))
     }
 
-    /// The objects of these namespaces; none if there are none. Each namespace has a list and a watch of its own.
+    /// The objects of these namespaces; none if there are none.
+    ///
+    /// Each namespace has a list and a watch of its own, or one watch of all namespaces has them, and the objects of others are
+    /// dropped before they are decoded. One is chosen from 32 namespaces on, if all namespaces may be read and the server has at
+    /// most 100 objects of the resource for each namespace in scope. A request with `limit=1` asks for both. Below 16 namespaces
+    /// each has its own again. After an answer for separate watches the server is asked again when the number of namespaces has
+    /// doubled. [`InformerStatus::namespace_watches`](crate::InformerStatus::namespace_watches) has the choice and its reason;
+    /// [`Self::one_watch`] and [`Self::watch_each`] take it away.
     pub fn namespaces<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
         Self::of(Namespaces::Set(names.into_iter().map(Into::into).collect()))
     }
@@ -74,6 +84,27 @@ impl Scope {
     pub fn at_least(mut self, version: impl Into<ResourceVersion>) -> Self {
         self.shard = self.shard.map(|shard| ScopedShard { at_least: version.into(), ..shard });
         self
+    }
+
+    /// Makes one watch of all namespaces serve the namespaces of the scope, whatever it costs; without the right to read all of
+    /// them, that is an error of its part. A namespace that comes into the scope is listed and watched by itself until there
+    /// are more than 16, and more than a quarter of the others; then all are listed again by one. One that leaves costs no
+    /// request. The parts of different selectors in the options have their own watches.
+    #[must_use]
+    pub fn one_watch(mut self) -> Self {
+        self.watches = Watches::One;
+        self
+    }
+
+    /// Makes each namespace of the scope have a list and a watch of its own, however many there are.
+    #[must_use]
+    pub fn watch_each(mut self) -> Self {
+        self.watches = Watches::Each;
+        self
+    }
+
+    pub(crate) fn watches(&self) -> Watches {
+        self.watches
     }
 
     pub(crate) fn scoped_shard(&self) -> Option<&ScopedShard> {

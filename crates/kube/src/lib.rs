@@ -45,6 +45,7 @@ mod client;
 mod decode;
 mod discovery;
 mod error;
+mod filter;
 #[doc(hidden)]
 pub mod internal;
 mod kubeconfig;
@@ -64,6 +65,7 @@ pub use client::{
 };
 pub use discovery::discovery_client;
 pub use error::Error;
+pub use filter::NamespaceFilter;
 pub use kubeconfig::{Kubeconfig, config};
 // What users of this crate need of other crates.
 #[doc(no_inline)]

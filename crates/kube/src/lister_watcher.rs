@@ -15,8 +15,8 @@ use kinformer_reflector::{
     List, ListOptions, ListerWatcher, ProbeBudget, SourceError, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_wire::{
-    DecodedCache, Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, PackedObject,
-    WatchDecoder, is_built_in,
+    DecodedCache, Encoding, FieldPath, FromWire, ListDecoder, ListEnvelope, ManagedFields, ObjectDecoder,
+    PackedObject, WatchDecoder, is_built_in,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -28,6 +28,7 @@ use crate::answer::{self, failure};
 use crate::client::span;
 use crate::decode::Named;
 use crate::discovery::discovery_client;
+use crate::filter::{Filter, NamespaceFilter};
 use crate::selector::LabelSelector;
 use crate::shard::Shard;
 use crate::watch_events::WatchEvents;
@@ -51,7 +52,7 @@ pub struct KubeListerWatcher<K> {
     /// Whether objects in namespaces are refused.
     cluster_scoped: bool,
     selectors: Params,
-    shard: Option<Shard>,
+    filter: Filter,
     at_least: Option<ResourceVersion>,
     /// Whether objects arrive with their labels.
     has_labels: bool,
@@ -215,7 +216,7 @@ impl<K> KubeListerWatcher<K> {
             namespace: None,
             cluster_scoped: false,
             selectors: Params::default(),
-            shard: None,
+            filter: Filter::default(),
             at_least: None,
             has_labels: true,
             tweak: None,
@@ -328,7 +329,37 @@ impl<K> KubeListerWatcher<K> {
     /// ```
     #[must_use]
     pub fn shard(mut self, shard: Shard) -> Self {
-        self.shard = Some(shard);
+        self.filter.shard = Some(shard);
+        self
+    }
+
+    /// Restricts the objects to those of some namespaces, by one list and one watch of all: those of the others are dropped before
+    /// they are decoded. It needs the right to read all namespaces.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # for namespace in ["default", "kube-system"] {
+    /// #     server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #         "metadata": {"name": "web-0", "namespace": namespace},
+    /// #         "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
+    /// # }
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// use kinformer_kube::NamespaceFilter;
+    ///
+    /// let filter = NamespaceFilter::new(["default".into()]);
+    /// let pods = KubeListerWatcher::packed::<Pod>(client).only_namespaces(filter);
+    /// assert_eq!(pods.list(ListOptions::default()).await?.objects.len(), 1);
+    /// assert_eq!(pods.count().await?, Some(2)); // on the server
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn only_namespaces(mut self, filter: NamespaceFilter) -> Self {
+        self.filter.namespaces = Some(filter);
         self
     }
 
@@ -506,7 +537,7 @@ impl<K> KubeListerWatcher<K> {
                 params.set(name, selector);
             }
         }
-        if let Some(shard) = &self.shard {
+        if let Some(shard) = &self.filter.shard {
             params.set("shardSelector", shard.selector());
         }
         if let Some(version) = &self.at_least {
@@ -620,7 +651,7 @@ impl<K> KubeListerWatcher<K> {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
-                if self.shard.as_ref().is_some_and(|shard| !shard.admits(&objects_in, item)) {
+                if !self.filter.is_empty() && !self.filter.admits(&objects_in, item) {
                     return;
                 }
                 match objects_in.decode_item(item, index) {
@@ -669,7 +700,7 @@ impl<K> KubeListerWatcher<K> {
             ready: VecDeque::new(),
             start: (encoding == Encoding::Json).then(Vec::new),
             selector: self.selector(&params),
-            shard: self.shard.clone(),
+            filter: self.filter.clone(),
             cluster_scoped: self.cluster_scoped.then(|| self.resource.resource.clone()),
         };
         Ok(events.into_stream().boxed())
@@ -685,21 +716,42 @@ impl<K> KubeListerWatcher<K> {
     /// Returns `None` without a request if a tweak sets a resource version, because the server's cache may then serve
     /// an older version.
     async fn newest(&self) -> Result<Option<ResourceVersion>, SourceError> {
-        let mut params = self.parameters(Params::default());
+        let params = self.parameters(Params::default());
         if params.get("resourceVersion").is_some() {
             return Ok(None);
         }
+        let (envelope, _) = self.first(params).await?;
+        let version = envelope.resource_version;
+        Ok((!version.is_empty()).then(|| version.as_str().into()))
+    }
+
+    /// Returns how many objects the server has, by a list of the metadata of one: `limit=1`. `None` if it does not say, as
+    /// kube-apiserver with selectors. A [filter](Self::only_namespaces) does not count.
+    ///
+    /// # Errors
+    /// Those of a list: a [`SourceError`] with the status 403 without the right to list.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request; there is no other effect.
+    pub async fn count(&self) -> Result<Option<u64>, SourceError> {
+        let (envelope, items) = self.first(self.parameters(Params::default())).await?;
+        let remaining = envelope.remaining_item_count.and_then(|count| u64::try_from(count).ok());
+        let is_complete = envelope.continue_token.is_empty();
+        Ok(remaining.or_else(|| is_complete.then_some(0)).map(|remaining| remaining.saturating_add(items)))
+    }
+
+    /// Lists the metadata of one object. Returns the number of objects beside the list, because a server may ignore the limit.
+    async fn first(&self, mut params: Params) -> Result<(ListEnvelope, u64), SourceError> {
         params.set("limit", 1);
         let answer = self.send(&params, &accept_metadata(self.preferred)).await?;
         let (encoding, mut body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
-        let mut decoder = ListDecoder::of(encoding, ManagedFields::Drop);
+        let (mut decoder, mut items) = (ListDecoder::of(encoding, ManagedFields::Drop), 0_u64);
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
-            decoder.feed(&chunk?, |_| {}).map_err(malformed)?;
+            decoder.feed(&chunk?, |_| items = items.saturating_add(1)).map_err(malformed)?;
         }
-        let version = decoder.finish().map_err(malformed)?.resource_version;
-        Ok((!version.is_empty()).then(|| version.as_str().into()))
+        Ok((decoder.finish().map_err(malformed)?, items))
     }
 }
 
@@ -781,7 +833,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             namespace: self.namespace.clone(),
             cluster_scoped: self.cluster_scoped,
             selectors: self.selectors.clone(),
-            shard: self.shard.clone(),
+            filter: self.filter.clone(),
             at_least: self.at_least.clone(),
             has_labels: self.has_labels,
             tweak: self.tweak.clone(),

@@ -10,9 +10,9 @@ use kinformer_reflector::{SourceError, WatchEvent};
 use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, RawEventType, WatchDecoder};
 use kube_core::discovery::ApiResource;
 
+use crate::filter::Filter;
 use crate::list_kind::Start;
 use crate::selector::LabelSelector;
-use crate::shard::Shard;
 use crate::{decode, list_kind, scope};
 
 /// About how many bytes of a watch are searched for the kind of a list.
@@ -26,8 +26,7 @@ pub(crate) struct WatchEvents<K> {
     pub(crate) objects: ObjectDecoder,
     pub(crate) ready: VecDeque<Result<WatchEvent<K>, SourceError>>,
     pub(crate) selector: Option<LabelSelector>,
-    /// The shard whose objects are delivered.
-    pub(crate) shard: Option<Shard>,
+    pub(crate) filter: Filter,
     /// The resource, if objects in namespaces are refused.
     pub(crate) cluster_scoped: Option<ApiResource>,
     /// The beginning of a body in JSON that may be a list; `None` once it is no list.
@@ -52,12 +51,11 @@ impl<K: Object + FromWire> WatchEvents<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
-        let Self { decoder, objects, ready, start, selector, shard, cluster_scoped, .. } = self;
+        let Self { decoder, objects, ready, start, selector, filter, cluster_scoped, .. } = self;
         // Events after an error are ignored.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
-            let shard = shard.as_ref();
-            if !ended && event.as_ref().map_or(true, |event| is_in_shard(shard, event, objects)) {
+            if !ended && event.as_ref().map_or(true, |event| is_admitted(filter, event, objects)) {
                 let event = decode::event(event, objects);
                 let event = event.and_then(|event| scope::check(event, cluster_scoped.as_ref()));
                 ended = event.is_err();
@@ -104,11 +102,11 @@ impl<K: Object + FromWire> WatchEvents<K> {
     }
 }
 
-/// Whether an event has an object of the shard, or none.
-fn is_in_shard(shard: Option<&Shard>, event: &RawEvent<'_>, decoder: &ObjectDecoder) -> bool {
+/// Whether an event has an object that the filter admits, or none.
+fn is_admitted(filter: &Filter, event: &RawEvent<'_>, decoder: &ObjectDecoder) -> bool {
     let has_object =
         matches!(event.event_type, RawEventType::Added | RawEventType::Modified | RawEventType::Deleted);
-    shard.filter(|_| has_object).is_none_or(|shard| shard.admits(decoder, event.object))
+    !has_object || filter.is_empty() || filter.admits(decoder, event.object)
 }
 
 /// Returns a report of an object that the selector does not match. The server may have ignored the selector, or may give it

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Change, Delta, Deltas, Object, PartialErrors};
+use kinformer_core::{Change, Delta, Deltas, Object, PartialErrors, Parts, Tombstone, Versions};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::SharedProcessor;
 use kinformer_store::{Applied, Indexer};
@@ -21,6 +21,7 @@ pub(crate) type Arrival<T> = dyn Fn(&Arc<T>) -> bool + Send + Sync;
 pub(crate) struct Apply<T: Object> {
     pub(crate) name: Arc<str>,
     pub(crate) indexer: Arc<Indexer<T>>,
+    pub(crate) parts: Parts<T>,
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) synced: CancellationToken,
     pub(crate) arrival: Option<Arc<Arrival<T>>>,
@@ -33,13 +34,14 @@ impl<T: Object> Process<T> for Apply<T> {
         let in_initial_list = popped.in_initial_list();
         let deltas = self.with_listed(popped.take());
         let all_arrived = self.call_arrival(&deltas);
+        let before = self.parts.is_changeable().then(|| self.versions_before(&deltas)).flatten();
         let Applied { changes, errors, .. } = self.indexer.apply_at(deltas, popped.versions());
         if !all_arrived {
             changes.iter().filter_map(Change::new_state).for_each(|object| _ = self.arrived(object));
         }
         let changes = changes.into_iter().filter(is_relevant).map(|change| match in_initial_list {
             true => change.in_initial_list(),
-            false => change,
+            false => self.left_or(change, before.as_ref()),
         });
         self.processor.send(changes).await;
         // Logged after the publication: a subscriber is user code and may panic, but stored changes must be delivered.
@@ -66,6 +68,29 @@ impl<T: Object> Process<T> for Apply<T> {
 }
 
 impl<T: Object> Apply<T> {
+    /// Returns the versions of the store if the deltas have a list or what one lacks.
+    fn versions_before(&self, deltas: &[Delta<T>]) -> Option<Versions> {
+        let is_of_list = |delta: &Delta<T>| {
+            matches!(delta, Delta::ReplacedAll(_) | Delta::Deleted(Tombstone::FinalStateUnknown(_)))
+        };
+        deltas.iter().any(is_of_list).then(|| self.indexer.snapshot().resource_versions().clone())
+    }
+
+    /// Returns a change, or that an object has left: the first list of a new part lacks an object that its selectors do not match.
+    /// It was queued by the part before, and so it was stored after the change of the parts.
+    fn left_or(&self, change: Change<T>, before: Option<&Versions>) -> Change<T> {
+        let (Some(before), Some(old), Delta::Deleted(Tombstone::FinalStateUnknown(_))) =
+            (before, &change.old, &change.delta)
+        else {
+            return change;
+        };
+        let is_unlisted = || self.parts.of(old).is_some_and(|part| before.of(part).is_unset());
+        match contain(|| is_unlisted() && !self.parts.stays(old)) {
+            Ok(true) => Change::left(old.clone()).at_revision(change.revision),
+            _ => change,
+        }
+    }
+
     /// Calls the arrival function with each object before it is stored. Returns whether it is done with all of them.
     fn call_arrival(&self, deltas: &[Delta<T>]) -> bool {
         let mut done = true;

@@ -387,6 +387,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         let apply = Apply {
             name: name.clone(),
             indexer: indexer.clone(),
+            parts: sources.parts.clone(),
             processor: processor.clone(),
             synced: synced.clone(),
             arrival,

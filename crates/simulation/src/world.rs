@@ -74,7 +74,7 @@ impl World {
             Self::Cache => &["removals", "refusals", "restores", "clients", "faults", "writer"],
             Self::Controllers => &["restarts", "faults", "writer"],
             Self::Election => &["faults"],
-            Self::Scopes => &["visitor", "waiter", "reader", "scopes", "faults", "writer"],
+            Self::Scopes => &["restores", "visitor", "waiter", "reader", "scopes", "faults", "writer"],
             Self::Foreign => &["faults", "writer"],
         }
     }

@@ -18,7 +18,7 @@ use crate::make_source::MakeSource;
 use crate::options::Options;
 use crate::own_informer::{NewInformer, NotBuilt};
 use crate::projection::{Decision, Projection};
-use crate::selection::{self, Selected};
+use crate::selection::{self, Selected, WatchChoice};
 use crate::target::Target;
 
 pub(super) fn registered(target: &Target, informer: Arc<KubeInformer>) -> Registered {
@@ -32,7 +32,8 @@ pub(super) fn registered(target: &Target, informer: Arc<KubeInformer>) -> Regist
 )]
 pub(super) fn make(client: &Client, options: &Arc<Options>, target: &Target) -> Arc<KubeInformer> {
     let resource = &target.resource;
-    let parts = options.parts(resource, &target.scope);
+    let choice = WatchChoice::default();
+    let parts = options.parts(resource, &target.scope, &choice);
     let cache = options.decoded_cache(resource);
     let dropped_fields = options.dropped(resource).cloned().collect();
     let projection = options.projection(resource, target.projection);
@@ -44,6 +45,7 @@ pub(super) fn make(client: &Client, options: &Arc<Options>, target: &Target) -> 
         cache: cache.clone(),
         projection,
         decision: decision.clone(),
+        choice: choice.clone(),
     };
     let whole = |part: &Selected| make_source.whole(part);
     let name = projection.named(versioned_name(resource));
@@ -90,13 +92,15 @@ pub(super) fn make(client: &Client, options: &Arc<Options>, target: &Target) -> 
         }
     };
     let changes = Changes { has_transform, dropped_fields };
-    let selected = ChangingScope::new(parts, make_parts);
-    Arc::new(KubeInformer::new(
+    let selected = ChangingScope::new(parts, make_parts, options.scope.lock().clone(), choice.clone());
+    let informer = Arc::new(KubeInformer::new(
         informer,
         resource_name(resource).into(),
         arrival,
         changes,
         decision,
         selected,
-    ))
+    ));
+    choice.set_informer(&informer);
+    informer
 }

@@ -1,15 +1,25 @@
 //! Changes of the scope of all informers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
+use kinformer_core::{KeyRef, ResourceVersion};
 use kinformer_kube::LabelSelector;
+use kube_core::metadata::PartialObjectMeta;
+use tokio::time::timeout;
 
 use crate::error::Error;
 use crate::factory::SharedInformerFactory;
 use crate::scope::Scope;
+use crate::snapshot::Snapshot;
+
+/// How long a deleted namespace stays in scope at most. Longer than the time between two bookmarks, which is a minute.
+const LAST_EVENTS: Duration = Duration::from_secs(90);
 
 impl SharedInformerFactory {
     /// Changes the scope of all informers, also of those that are requested later: see
@@ -43,7 +53,9 @@ impl SharedInformerFactory {
     /// and the scope stays as it is.
     ///
     /// The scope follows while the returned future is polled, so spawn it. It ends when the informer of namespaces stops.
-    /// A namespace that no longer matches, or is deleted, leaves the scope; one that is being deleted stays in it until then.
+    /// A namespace that no longer matches leaves the scope. One that is being deleted stays in it, and so do its objects until they
+    /// are deleted, one by one. After it is gone, it leaves the scope when its part has reached the version of its deletion, or
+    /// after 90 s if it does not, so that its objects are delivered as deleted and not as left.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -77,16 +89,72 @@ impl SharedInformerFactory {
             _ = self.set_scope(&scope.within([])).now_or_never();
         }
         Ok(async move {
+            let mut followed = Followed::new(factory, selector);
             let mut revision = 0;
-            while namespaces.changed(revision).await {
-                let snapshot = namespaces.snapshot()?;
-                revision = snapshot.revision();
-                let matching =
-                    snapshot.iter().filter(|namespace| selector.matches_object(&**namespace.object()));
-                let names: Vec<Arc<str>> = matching.map(|namespace| namespace.key().name().into()).collect();
-                factory.set_scope(&scope.within(names)).await?;
+            loop {
+                tokio::select! {
+                    biased;
+                    changed = namespaces.changed(revision) => match changed {
+                        true => revision = followed.update(&namespaces.snapshot()?),
+                        false => return Ok(()),
+                    },
+                    Some(name) = followed.last_events.next() => followed.ended(&name),
+                }
+                let names = followed.matching.iter().chain(&followed.deleted).cloned();
+                followed.factory.set_scope(&scope.within(names)).await?;
             }
-            Ok(())
         })
+    }
+
+    /// Waits until all running informers have the objects of a namespace at a version, or do not have the namespace.
+    async fn reached(&self, namespace: &str, version: &ResourceVersion) {
+        let informers = self.entries().into_iter().filter_map(|entry| entry.kube_informer().cloned());
+        let reached = informers.map(|informer| async move { informer.reached(namespace, version).await });
+        join_all(reached).await;
+    }
+}
+
+/// The namespaces that a scope follows.
+struct Followed {
+    factory: SharedInformerFactory,
+    selector: LabelSelector,
+    /// Those that the selector matches.
+    matching: BTreeSet<Arc<str>>,
+    /// Those that are gone, with events that may still arrive. One that was deleted several times is in it as often.
+    deleted: Vec<Arc<str>>,
+    /// The ends of their events.
+    last_events: FuturesUnordered<BoxFuture<'static, Arc<str>>>,
+}
+
+impl Followed {
+    fn new(factory: SharedInformerFactory, selector: LabelSelector) -> Self {
+        let (matching, deleted, last_events) = Default::default();
+        Self { factory, selector, matching, deleted, last_events }
+    }
+
+    /// Takes the namespaces of a snapshot. Returns its revision.
+    fn update(&mut self, snapshot: &Snapshot<PartialObjectMeta<Namespace>>) -> u64 {
+        let matching = snapshot.iter().filter(|one| self.selector.matches_object(&**one.object()));
+        let matching: BTreeSet<Arc<str>> = matching.map(|one| one.key().name().into()).collect();
+        let before = std::mem::replace(&mut self.matching, matching);
+        let mut version = ResourceVersion::UNSET;
+        snapshot.resource_versions().iter().for_each(|(_, reached)| version.advance(reached));
+        for name in before.into_iter().filter(|name| !snapshot.contains(KeyRef::named(name))) {
+            let (factory, name, version) = (self.factory.clone(), name.clone(), version.clone());
+            self.deleted.push(name.clone());
+            self.last_events.push(Box::pin(async move {
+                // A refused request, or a server whose versions do not tell which is later, must not keep it in scope.
+                _ = timeout(LAST_EVENTS, factory.reached(&name, &version)).await;
+                name
+            }));
+        }
+        snapshot.revision()
+    }
+
+    /// The last events of a deleted namespace have arrived.
+    fn ended(&mut self, name: &str) {
+        if let Some(index) = self.deleted.iter().position(|deleted| **deleted == *name) {
+            self.deleted.swap_remove(index);
+        }
     }
 }

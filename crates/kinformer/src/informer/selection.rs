@@ -63,9 +63,10 @@ impl<'a> InformerSelection<'a> {
         self.view.informer().selected()
     }
 
-    /// The namespaces that the informer requests by their names; none if it requests the objects of all.
+    /// The namespaces that the informer is restricted to by their names, by a watch for each or by one; none if it holds the objects
+    /// of all.
     pub fn namespaces(&self) -> impl Iterator<Item = Arc<str>> {
-        selection::namespaces(&self.selected()).map(Arc::from).collect::<Vec<_>>().into_iter()
+        selection::namespaces(&self.selected()).collect::<Vec<_>>().into_iter()
     }
 
     /// The name of the [part](crate::InformerStatus::parts) with the objects of a namespace, if the informer has several parts;

@@ -7,6 +7,7 @@ use kinformer_shared_informer::{InformerMetrics, Part, Phase};
 
 use crate::informer::Informer;
 use crate::kube_informer::KubeInformer;
+use crate::selection::NamespaceWatches;
 
 impl<K> Informer<K> {
     /// The state of the informer and of its lists and watches.
@@ -46,10 +47,17 @@ impl<'a> InformerStatus<'a> {
         self.phase() == Phase::Stopped
     }
 
-    /// The present parts of the informer: one for each namespace that it is restricted to, else a single part. Each part has
+    /// The present parts of the informer: one for each namespace that it is restricted to, one for [several of
+    /// them](NamespaceWatches::One), or a single part. Each part has
     /// its own reflector.
     pub fn parts(&self) -> Arc<[Part]> {
         self.informer.parts()
+    }
+
+    /// How the namespaces of the scope are watched, each or by one watch, and why. `None` if the scope is no set of namespaces, or
+    /// was not [set](Informer::set_scope): namespaces of the options have a watch each.
+    pub fn namespace_watches(&self) -> Option<NamespaceWatches> {
+        self.informer.namespace_watches()
     }
 
     /// Returns the error of the server while it does not serve the resource (404): its CustomResourceDefinition was deleted

@@ -21,7 +21,7 @@ use crate::entry::Key;
 use crate::own_informer::MakeInformer;
 use crate::projection::Projection;
 use crate::resource_options::ResourceOptions;
-use crate::selection::{Selected, Selections};
+use crate::selection::{Selected, Selections, WatchChoice};
 
 pub use self::builder::SharedInformerFactoryBuilder;
 
@@ -175,12 +175,12 @@ impl Options {
     }
 
     /// Returns the parts of an informer: by the scope of the factory, if it was changed, else by the options.
-    pub(crate) fn parts(&self, resource: &ApiResource, scope: &Scope) -> Vec<Selected> {
+    pub(crate) fn parts(&self, resource: &ApiResource, scope: &Scope, choice: &WatchChoice) -> Vec<Selected> {
         let is_namespaced = *scope == Scope::Namespaced;
         let changed =
             self.scope.lock().clone().filter(|_| is_namespaced && self.own_informer(resource).is_none());
         if let Some(scope) = changed {
-            return self.parts_of(resource, &scope, &[], &mut 1);
+            return self.parts_of(resource, (&scope, choice), &[], &mut 1);
         }
         self.tweaked(self.own_selections(resource).parts(&self.selections, is_namespaced))
     }
@@ -189,7 +189,7 @@ impl Options {
     pub(crate) fn parts_of(
         &self,
         resource: &ApiResource,
-        scope: &crate::scope::Scope,
+        scope: (&crate::scope::Scope, &WatchChoice),
         before: &[Selected],
         next: &mut u32,
     ) -> Vec<Selected> {

@@ -26,6 +26,7 @@ mod listers;
 mod metrics;
 mod namespaces;
 mod not_served;
+mod one_watch;
 mod projections;
 mod reentrant;
 mod scope;

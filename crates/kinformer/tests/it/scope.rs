@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{builder, config_map, factory, sign, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
-use kinformer::{Error, FixedScope, Informer, Scope};
-use kinformer_apiserver::{ApiServer, Fault};
+use kinformer::{Error, FixedScope, Informer, InformerError, KeyRef, Scope};
+use kinformer_apiserver::{ApiServer, Fault, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -254,6 +255,133 @@ async fn refused_and_deleted_namespaces_stop_no_other() {
     assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
     set(&maps, &Scope::namespaces(["team-a"])).await;
     assert_eq!((keys(&maps), maps.status().parts().len()), (vec!["team-a/map".to_owned()], 1));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// A deleted namespace stays in scope until its objects are deleted one by one, and until the last of these events has arrived.
+// contract: D-14b
+#[tokio::test]
+async fn followed_namespace_is_deleted() {
+    let often = Duration::from_millis(10);
+    let server = ApiServer::builder().bookmark_interval(often).start().await.unwrap();
+    server.create(labelled("team-a", "x")).unwrap();
+    server.create(config_map("team-a", "map", "1")).unwrap();
+    let mut last = config_map("team-a", "last", "1");
+    last["metadata"]["finalizers"] = json!(["example.com/last"]);
+    server.create(last).unwrap();
+    let factory = factory(&server);
+    let (maps, namespaces) = (factory.core().v1().config_maps(), factory.metadata::<Namespace>());
+    let events = record(&maps);
+    let following = tokio::spawn(factory.follow_namespaces("team=x", Scope::all()).unwrap());
+    synced(&factory).await;
+    assert_eq!(take(&events, 2).await, ["+team-a/last", "+team-a/map"]);
+    server.delete("v1", "Namespace", "", "team-a").unwrap();
+    assert_eq!(take(&events, 2).await, ["-team-a/map", "=team-a/last"]);
+    let part = maps.status().parts()[0].clone();
+    // Refused, so that the events do not arrive yet.
+    server.faults().inject(Fault::too_many_requests(1).resource("configmaps").always());
+    server.drop_watches();
+    until(|| server.faults().fired() > 0).await.unwrap();
+    server.update(config_map("team-a", "last", "2")).unwrap();
+    until(|| !namespaces.snapshot().unwrap().contains(KeyRef::named("team-a"))).await.unwrap();
+    assert_eq!((keys(&maps), maps.status().parts().len()), (vec!["team-a/last".to_owned()], 1));
+    server.faults().clear();
+    until(|| maps.status().parts().is_empty()).await.unwrap();
+    assert_eq!(take(&events, 1).await, ["-team-a/last"]);
+    let code = part.reflector().last_error().and_then(|error| error.status().map(|status| status.code));
+    assert!(!matches!(code, Some(403 | 404)), "{code:?}");
+    // It may be created again.
+    server.create(labelled("team-a", "x")).unwrap();
+    server.create(config_map("team-a", "map", "1")).unwrap();
+    assert_eq!(take(&events, 1).await, ["+team-a/map"]);
+    factory.shutdown().await.unwrap();
+    following.await.unwrap().unwrap();
+    server.shutdown().await;
+}
+
+/// A part that does not reach the version of the deletion leaves the scope after a time.
+// contract: D-14b
+#[tokio::test]
+async fn deleted_namespace_that_is_refused_leaves() {
+    let server = namespaces(&[]).await;
+    server.create(labelled("team-a", "x")).unwrap();
+    server.create(config_map("team-a", "map", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    let following = tokio::spawn(factory.follow_namespaces("team=x", Scope::all()).unwrap());
+    synced(&factory).await;
+    assert_eq!(take(&events, 1).await, ["+team-a/map"]);
+    server.faults().inject(Fault::forbidden().resource("configmaps").always());
+    server.drop_watches();
+    let error = || maps.status().parts()[0].reflector().last_error();
+    until(|| error().is_some_and(|error| error.to_string().contains("403"))).await.unwrap();
+    server.delete("v1", "Namespace", "", "team-a").unwrap();
+    let namespaces = factory.metadata::<Namespace>();
+    until(|| !namespaces.snapshot().unwrap().contains(KeyRef::named("team-a"))).await.unwrap();
+    assert_eq!(maps.status().parts().len(), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(90)).await;
+    tokio::time::resume();
+    until(|| maps.status().parts().is_empty()).await.unwrap();
+    assert_eq!(take(&events, 1).await, ["oteam-a/map"]);
+    factory.shutdown().await.unwrap();
+    following.await.unwrap().unwrap();
+    server.shutdown().await;
+}
+
+/// The objects of a namespace of a set are deleted with it. Its part goes on, with an empty list.
+// contract: D-14a
+#[tokio::test]
+async fn deleted_namespace_of_a_set_is_no_error() {
+    let server = namespaces(&["team-a", "team-b"]).await;
+    let factory = builder(&server).namespaces(["team-a", "team-b"]).build();
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    synced(&factory).await;
+    assert_eq!(take(&events, 2).await, ["+team-a/map", "+team-b/map"]);
+    server.delete("v1", "Namespace", "", "team-b").unwrap();
+    assert_eq!(take(&events, 1).await, ["-team-b/map"]);
+    let part = maps.status().parts()[1].clone();
+    let listed = || part.reflector().metrics().lists + part.reflector().metrics().watch_lists;
+    let before = listed();
+    server.faults().inject(Fault::expired().on(Verb::Watch).namespace("team-b").times(1));
+    server.drop_watches();
+    until(|| listed() > before).await.unwrap();
+    watches(&server, 2).await;
+    let code = part.reflector().last_error().and_then(|error| error.status().map(|status| status.code));
+    assert!(!matches!(code, Some(403 | 404)), "{code:?}");
+    assert_eq!((keys(&maps), maps.status().parts().len()), (vec!["team-a/map".to_owned()], 2));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// A wait for a write ends when the namespace leaves the scope, with an error that names the key.
+// contract: D-08b
+#[tokio::test]
+async fn wait_ends_when_its_namespace_leaves() {
+    let server = namespaces(&["team-a", "team-b"]).await;
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    set(&maps, &Scope::namespaces(["team-a", "team-b"])).await;
+    server.faults().inject(Fault::stall().resource("configmaps").namespace("team-b").always());
+    server.drop_watches();
+    until(|| server.faults().fired() > 0).await.unwrap();
+    let written = version(&server.update(config_map("team-b", "map", "2")).unwrap());
+    let waiting = maps.wait_for(("team-b", "map"), &written).until(soon());
+    let leaves = async {
+        tokio::task::yield_now().await;
+        maps.set_scope(&Scope::namespaces(["team-a"])).await
+    };
+    let (waited, left) = tokio::join!(waiting, leaves);
+    left.unwrap();
+    let error = waited.unwrap_err();
+    assert!(matches!(error, Error::Informer(InformerError::VersionNotReached { .. })), "{error:?}");
+    assert!(error.to_string().contains("team-b/map"), "{error}");
+    let again = maps.wait_for(("team-b", "map"), &written).until(soon()).await.unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

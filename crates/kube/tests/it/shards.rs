@@ -6,7 +6,9 @@ use crate::common::{PATIENCE, empty_list, server_that};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ProtobufAnswers;
-use kinformer_kube::{Encoding, KubeListerWatcher, Shard, ShardField, ShardSelector, client, fnv1a64};
+use kinformer_kube::{
+    Encoding, KubeListerWatcher, NamespaceFilter, Shard, ShardField, ShardSelector, client, fnv1a64,
+};
 use kinformer_reflector::{ListOptions, ListerWatcher as _, WatchEvent, WatchOptions};
 use kinformer_testing::scripted_http::in_process_client;
 use proptest::prelude::*;
@@ -89,6 +91,47 @@ async fn objects_of_other_shards_are_dropped() {
                 assert_eq!(changed, names(&selector));
             }
         }
+    }
+}
+
+/// Objects of other namespaces are dropped, in lists and watches and in both encodings, also after the filter was narrowed.
+// contract: L-46a, L-46b
+#[tokio::test]
+async fn objects_of_other_namespaces_are_dropped() {
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let server = server_that(ProtobufAnswers::Offered).await;
+        let map = |namespace: &str, name: &str| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": namespace}})
+        };
+        for namespace in ["team-a", "team-b", "team-c"] {
+            let namespaced =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            server.create(namespaced).unwrap();
+            server.create(map(namespace, "map")).unwrap();
+        }
+        let client = client(server.config().unwrap()).unwrap();
+        let filter = NamespaceFilter::new(["team-a".into(), "team-b".into()]);
+        let maps = KubeListerWatcher::packed::<ConfigMap>(client).encoding(encoding);
+        let maps = maps.only_namespaces(filter.clone());
+        let list = maps.list(ListOptions::default()).await.unwrap();
+        let keys: Vec<String> = list.objects.iter().map(|map| map.key().to_string()).collect();
+        assert_eq!(keys, ["team-a/map", "team-b/map"]);
+        assert_eq!(maps.count().await.unwrap(), Some(3));
+        assert_eq!(maps.clone().labels("a=b").count().await.unwrap(), Some(0));
+        let mut events = maps.watch(WatchOptions::from(list.resource_version, PATIENCE)).await.unwrap();
+        for namespace in ["team-c", "team-b"] {
+            server.create(map(namespace, "later")).unwrap();
+        }
+        let Some(Ok(WatchEvent::Added(added))) = events.next().await else { panic!("no addition") };
+        assert_eq!(added.key().to_string(), "team-b/later");
+        filter.narrow(&["team-a".into(), "team-c".into()].into());
+        for namespace in ["team-b", "team-c", "team-a"] {
+            server.create(map(namespace, "last")).unwrap();
+        }
+        let Some(Ok(WatchEvent::Added(added))) = events.next().await else { panic!("no addition") };
+        assert_eq!(added.key().to_string(), "team-a/last");
+        server.shutdown().await;
     }
 }
 

@@ -9,7 +9,7 @@ use crate::common::{HOUR, QUEUES, Running, Seen, server, stored};
 use crate::parts_common::Gated;
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _};
-use kinformer_core::{KeyRef, Object as _, PartId};
+use kinformer_core::{KeyRef, Object as _, PartId, Partition};
 use kinformer_processor::Buffer;
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions, WatchStream,
@@ -219,6 +219,49 @@ async fn change_while_objects_leave() {
             world.server.version().into(),
             "{queue:?}"
         );
+        running.stop().await.unwrap();
+    }
+}
+
+/// One part with the objects of the value 2: others do not stay.
+struct Twos;
+
+impl Partition<Item> for Twos {
+    fn parts(&self) -> u32 {
+        1
+    }
+
+    fn part_of(&self, _: &Item) -> Option<PartId> {
+        Some(PartId::ONLY)
+    }
+
+    fn stays(&self, item: &Item) -> bool {
+        item.value == 2
+    }
+}
+
+/// An object that was queued before the selectors changed, and that they do not match, is delivered as left and not as deleted.
+// contract: D-12b
+#[tokio::test(start_paused = true)]
+async fn queued_object_that_new_selectors_do_not_match_leaves() {
+    for queue in QUEUES {
+        let world = World::new(&["a/1"]);
+        let informer = informer(world.of(&["a"]), queue);
+        let seen = record(&informer);
+        let slow = informer.handler().buffer(Buffer::BackPressure(1));
+        slow.for_each_async_with((), async |(), _| tokio::time::sleep(Duration::from_secs(1)).await).unwrap();
+        let running = Running::start(informer.clone()).await;
+        for name in ["a/2", "a/3", "a/4", "a/5", "a/6"] {
+            world.server.apply(Item::of(name, 0, 1));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let selected = FakeSource::new().without_watch_list();
+        selected.apply(Item::of("a/7", 0, 2));
+        change(&informer, Sources::new(Twos, [("twos", selected)])).await;
+        assert_eq!(keys(&informer), ["a/7"], "{queue:?}");
+        let texts = seen.take();
+        let is_of = |sign: &'static str| texts.iter().filter(move |text| text.starts_with(sign)).count();
+        assert_eq!((is_of("add") - 1, is_of("del")), (is_of("left"), 0), "{queue:?} {texts:?}");
         running.stop().await.unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! The scopes of an informer, as they were requested and took effect.
 
+use std::fmt;
 use std::sync::Arc;
 
 use kinformer::Scope;
@@ -12,23 +13,67 @@ use crate::record::Objects;
 #[derive(Clone, Default)]
 pub(crate) struct ScopeLog(Arc<Mutex<Vec<Request>>>);
 
+/// A scope of the simulation: some namespaces or all.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scoped {
+    /// Without the kind of watch.
+    namespaces: Scope,
+    /// Whether the namespaces have one watch.
+    is_one_watch: bool,
+}
+
+impl From<Scope> for Scoped {
+    fn from(namespaces: Scope) -> Self {
+        Self { namespaces, is_one_watch: false }
+    }
+}
+
+impl Scoped {
+    /// One watch for all namespaces.
+    pub(crate) fn one_watch(self) -> Self {
+        Self { is_one_watch: true, ..self }
+    }
+
+    /// The scope of the informer.
+    pub(crate) fn scope(&self) -> Scope {
+        let scope = self.namespaces.clone();
+        if self.is_one_watch { scope.one_watch() } else { scope }
+    }
+
+    fn contains(&self, key: &str) -> bool {
+        self.namespaces.contains(key.split_once('/').unwrap_or_default().0)
+    }
+
+    /// Whether the part of a namespace goes on when another scope becomes this one: it has a watch of its own in both.
+    fn keeps_part(&self, before: &Self, namespace: &str) -> bool {
+        let has_part = |scoped: &Self| !scoped.is_one_watch && scoped.namespaces.names().is_some();
+        has_part(self) && has_part(before) && self.namespaces.contains(namespace)
+    }
+}
+
+impl fmt::Display for Scoped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespaces, is_one_watch } = self;
+        match namespaces.names() {
+            Some(names) => f.write_str(&names.collect::<Vec<_>>().join(","))?,
+            None => f.write_str("all")?,
+        }
+        if *is_one_watch { f.write_str(" by one watch") } else { Ok(()) }
+    }
+}
+
 /// A requested scope.
 struct Request {
-    scope: Scope,
+    scope: Scoped,
     /// The revision of the store when it was requested.
     requested: u64,
     /// A revision of the store after it, or a later scope, took effect.
     applied: Option<u64>,
 }
 
-/// Returns the namespace of a key.
-fn namespace_of(key: &str) -> &str {
-    key.split_once('/').map_or("", |(namespace, _)| namespace)
-}
-
 impl ScopeLog {
     /// The informer starts with a scope.
-    pub(crate) fn start(&self, scope: &Scope) {
+    pub(crate) fn start(&self, scope: &Scoped) {
         self.applied(self.request(scope, 0), 0);
     }
 
@@ -38,7 +83,7 @@ impl ScopeLog {
     }
 
     /// A scope is requested at a revision of the store. Returns the number of the request.
-    pub(crate) fn request(&self, scope: &Scope, requested: u64) -> usize {
+    pub(crate) fn request(&self, scope: &Scoped, requested: u64) -> usize {
         let mut requests = self.0.lock();
         requests.push(Request { scope: scope.clone(), requested, applied: None });
         requests.len() - 1
@@ -61,26 +106,31 @@ impl ScopeLog {
         self.0.lock().last().is_none_or(|request| request.applied.is_some())
     }
 
-    /// Whether the scope that was requested last has a namespace.
-    pub(crate) fn contains(&self, namespace: &str) -> bool {
-        self.0.lock().last().is_none_or(|request| request.scope.contains(namespace))
+    /// Whether the scope that was requested last has an object with this key.
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.0.lock().last().is_none_or(|request| request.scope.contains(key))
     }
 
-    /// Whether a scope without the namespace of a key was requested at any time.
+    /// Whether the part of a namespace goes on if this scope is requested.
+    pub(crate) fn keeps_part(&self, scope: &Scoped, namespace: &str) -> bool {
+        self.0.lock().last().is_some_and(|before| scope.keeps_part(&before.scope, namespace))
+    }
+
+    /// Whether a scope without a key was requested at any time.
     pub(crate) fn has_excluded(&self, key: &str) -> bool {
-        self.0.lock().iter().any(|request| !request.scope.contains(namespace_of(key)))
+        self.0.lock().iter().any(|request| !request.scope.contains(key))
     }
 
     /// Returns those of these objects that the scope has.
     pub(crate) fn kept(&self, mut objects: Objects) -> Objects {
-        objects.retain(|key, _| self.contains(namespace_of(key)));
+        objects.retain(|key, _| self.contains(key));
         objects
     }
 
     /// Checks an event with this revision against the scopes that may have been in effect.
     ///
     /// # Errors
-    /// An object left although its namespace was in each of these scopes, or is out of scope and was delivered all the same.
+    /// An object left although it was in each of these scopes, or is out of scope and was delivered all the same.
     pub(crate) fn check(
         &self,
         key: &str,
@@ -94,7 +144,7 @@ impl ScopeLog {
         let first = requests.iter().rposition(settled).filter(|_| in_order);
         let requested = requests.iter().take_while(|request| request.requested < revision).count();
         let of_request = requests.get(first.unwrap_or_default()..requested).unwrap_or_default();
-        let mut has = of_request.iter().map(|request| request.scope.contains(namespace_of(key)));
+        let mut has = of_request.iter().map(|request| request.scope.contains(key));
         // Before the first request, all namespaces are in scope.
         let is_initial = first.is_none();
         match event {
@@ -115,8 +165,8 @@ mod tests {
 
     fn log() -> ScopeLog {
         let log = ScopeLog::default();
-        log.applied(log.request(&Scope::namespaces(["a"]), 5), 8);
-        log.request(&Scope::namespaces(["b"]), 20);
+        log.applied(log.request(&Scope::namespaces(["a"]).into(), 5), 8);
+        log.request(&Scope::namespaces(["b"]).into(), 20);
         log
     }
 

@@ -16,11 +16,13 @@ use crate::ending;
 use crate::factory::factory;
 use crate::limits::Limits;
 use crate::random::{pause, pick};
+use crate::restores::restores;
+use crate::scopes::Scoped;
 use crate::trace::Recorder;
 use crate::view::View;
 
 /// The namespaces with objects.
-const NAMESPACES: [&str; 5] = ["a", "b", "c", "d", "e"];
+pub(crate) const NAMESPACES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// The time between two writes of a busy world, of 2,000 updates a second.
 const BUSY: Duration = Duration::from_micros(500);
@@ -73,6 +75,9 @@ impl Informers {
         actors.spawn("writer", writer(rng.fork(), server.clone(), recorder.clone(), is_busy));
         actors.spawn("scopes", self.clone().scopes(rng.fork()));
         actors.spawn("faults", server.clone().fail(rng.fork()));
+        let views = (maps.clone(), secrets.clone());
+        let have_reached = move |version| views.0.has_reached(version) && views.1.has_reached(version);
+        actors.spawn("restores", restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
         actors.spawn("visitor", visitor(rng.fork(), maps.clone()));
         actors.spawn("waiter", waiter(rng.fork(), maps.clone()));
         actors.spawn("reader", reader(rng.fork(), maps.clone()));
@@ -101,22 +106,25 @@ impl Informers {
     async fn change(&self, rng: &mut Rng, longest: Duration) {
         let names = NAMESPACES.into_iter().filter(|_| rng.bool()).collect::<Vec<_>>();
         let scope = if rng.u8(..6) == 0 { Scope::all() } else { Scope::namespaces(names) };
+        let mut scope = Scoped::from(scope);
+        if rng.u8(..3) == 0 {
+            scope = scope.one_watch();
+        }
         let is_of_all = rng.u8(..3) == 0;
         self.set(&scope, is_of_all, longest).await;
     }
 
     /// Requests a scope. Returns whether it took effect before the request was dropped.
-    async fn set(&self, scope: &Scope, is_of_all: bool, longest: Duration) -> bool {
-        let names =
-            scope.names().map_or_else(|| "all".to_owned(), |names| names.collect::<Vec<_>>().join(","));
+    async fn set(&self, scope: &Scoped, is_of_all: bool, longest: Duration) -> bool {
         let of = if is_of_all { "both" } else { "config maps" };
-        self.recorder.note("scopes", format_args!("{of}: {names}, for {longest:?}"));
+        self.recorder.note("scopes", format_args!("{of}: {scope}, for {longest:?}"));
         let maps = self.maps.request_scope(scope);
         let secrets = is_of_all.then(|| self.secrets.request_scope(scope));
+        let scope = scope.scope();
         let set = async {
             match is_of_all {
-                true => self.factory.set_scope(scope).await,
-                false => self.maps.informer().set_scope(scope).await,
+                true => self.factory.set_scope(&scope).await,
+                false => self.maps.informer().set_scope(&scope).await,
             }
         };
         let set: Result<Result<(), Error>, _> = timeout(longest, set).await;
@@ -136,6 +144,8 @@ impl Informers {
     async fn check_end(&self, rng: &mut Rng, server: &ApiServer) -> Result<(), String> {
         let last = NAMESPACES.into_iter().filter(|name| *name == "a" || rng.bool()).collect::<Vec<_>>();
         let last = if rng.u8(..4) == 0 { Scope::all() } else { Scope::namespaces(last) };
+        let last = Scoped::from(last);
+        let last = if rng.bool() { last.one_watch() } else { last };
         if !self.set(&last, true, CONVERGES).await {
             return Err("the last scope has not taken effect in time".into());
         }
@@ -177,7 +187,8 @@ impl Informers {
 /// Notes the scope that the options of the factory have.
 fn started_with<K: Resource<DynamicType = ()> + 'static>(view: &View<K>) {
     let names: Vec<_> = view.informer().selection().namespaces().collect();
-    view.scopes.start(&if names.is_empty() { Scope::all() } else { Scope::namespaces(names) });
+    let scope = if names.is_empty() { Scope::all() } else { Scope::namespaces(names) };
+    view.scopes.start(&scope.into());
 }
 
 /// Waits for the lists of all namespaces in scope.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use kinformer::kube_core::Resource;
-use kinformer::{IndexValues, Informer, PackedRef, QueueKind, ResourceVersion, Scope};
+use kinformer::{IndexValues, Informer, PackedRef, QueueKind, ResourceVersion};
 use parking_lot::Mutex;
 
 use crate::api_server::ApiServer;
 use crate::judge::StoreView;
 use crate::record::Objects;
-use crate::scopes::ScopeLog;
+use crate::scopes::{NAMESPACES, ScopeLog, Scoped};
 use crate::snapshots::{BY_END, BY_VALUE, Snapshots, index_by_end};
 use crate::state::state_of;
 use crate::trace::Recorder;
@@ -147,11 +147,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     }
 
     /// A scope is requested. Returns the number of the request.
-    pub(crate) fn request_scope(&self, scope: &Scope) -> usize {
-        // The objects of all namespaces stay for the time being if the scope becomes some, and the other way round.
-        self.store.lock().parts_change(|prefix| {
-            !prefix.is_empty() && scope.names().is_some() && scope.contains(prefix.trim_end_matches('/'))
-        });
+    pub(crate) fn request_scope(&self, scope: &Scoped) -> usize {
+        // The objects of other parts stay for the time being, until the new part of their namespace is listed.
+        self.store.lock().parts_change(|prefix| self.scopes.keeps_part(scope, prefix.trim_end_matches('/')));
         self.scopes.request(scope, self.revision())
     }
 
@@ -160,15 +158,27 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         self.scopes.applied(number, self.revision());
     }
 
+    /// Returns the prefixes of the keys in a part: none for all, or those of its namespaces.
+    fn prefixes(&self, part: &str) -> Vec<String> {
+        let selection = self.informer.selection();
+        let is_of_part = |namespace: &&str| selection.part_of(namespace).is_some_and(|name| *name == *part);
+        match part {
+            "" => vec![String::new()],
+            name if name.starts_with("namespaces ") => {
+                NAMESPACES.iter().filter(|name| is_of_part(name)).map(|name| format!("{name}/")).collect()
+            }
+            name => vec![format!("{name}/")],
+        }
+    }
+
     /// Returns the objects of the store with the version of each part.
     fn stored(&self) -> (Vec<(String, Option<u64>)>, Objects) {
         // Empty before the start.
         let Ok(snapshot) = self.informer.snapshot() else { return Default::default() };
         let parts = self.informer.status().parts();
-        let parts = parts.iter().map(|part| {
+        let parts = parts.iter().flat_map(|part| {
             let version = snapshot.resource_versions().of(part.id()).to_string().parse().ok();
-            let prefix = if part.name().is_empty() { String::new() } else { format!("{}/", part.name()) };
-            (prefix, version)
+            self.prefixes(part.name()).into_iter().map(move |prefix| (prefix, version))
         });
         let objects = snapshot.iter().map(|object| (object.key().to_string(), state_of(object.object())));
         (parts.collect(), objects.collect())

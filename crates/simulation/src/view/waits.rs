@@ -23,7 +23,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         if !has_begun && self.scopes.has_changed() {
             return Ok(());
         }
-        if self.scopes.len() > changes || !self.scopes.is_settled() || !self.scopes.contains(place.0) {
+        if self.scopes.len() > changes || !self.scopes.is_settled() || !self.scopes.contains(key) {
             return Ok(());
         }
         match waited {

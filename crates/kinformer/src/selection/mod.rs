@@ -1,5 +1,9 @@
 //! Which objects the informers of a factory hold.
 
+mod one_watch;
+mod watch_choice;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kinformer_core::{ByNamespace, KeyRef, PartId, Partition};
@@ -7,6 +11,9 @@ use kinformer_kube::{KubeListerWatcher, LabelSelector, PackedObject, Params};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::Sources;
 
+use self::one_watch::SeveralNamespaces;
+pub(crate) use self::watch_choice::{ChosenSource, WatchChoice, Watches};
+pub use self::watch_choice::{NamespaceWatches, WatchReason};
 use crate::field_selector::FieldSelector;
 use crate::scope::Scope;
 use crate::shards::{ByShard, ShardPart};
@@ -155,11 +162,11 @@ impl Selections {
     /// Returns the parts of an informer in this scope, also none: see [`Self::parts`]. A namespace has its own selectors, as if
     /// it had been in the options.
     ///
-    /// `before` are the present parts, and `next` is the number of the next new part of a shard.
+    /// `before` are the present parts, and `next` is the number of the next new part without a name of its own.
     pub(crate) fn parts_within(
         &self,
         factory: &Self,
-        scope: &Scope,
+        (scope, choice): (&Scope, &WatchChoice),
         before: &[Selected],
         next: &mut u32,
     ) -> Vec<Selected> {
@@ -174,7 +181,14 @@ impl Selections {
         }
         let mut parts = self.places_within(factory, scope);
         parts.iter_mut().for_each(|part| part.narrow(scope));
-        parts
+        if scope.names().is_none() {
+            choice.clear();
+            return parts;
+        }
+        match choice.is_one(scope.watches(), parts.len(), one_watch::can_be_one(&parts)) {
+            true => one_watch::join(parts, before, next),
+            false => parts,
+        }
     }
 
     fn places_within(&self, factory: &Self, scope: &Scope) -> Vec<Selected> {
@@ -253,6 +267,8 @@ enum Place {
     /// In all namespaces but these, which are sorted.
     AllBut(Vec<Arc<str>>),
     Namespace(Arc<str>),
+    /// In several namespaces, by one watch of all.
+    Several(SeveralNamespaces),
     /// In all namespaces but those of the other parts.
     Others,
     /// In a shard of all namespaces.
@@ -271,6 +287,7 @@ impl Selected {
             Place::AllBut(names) if names.is_empty() => "".into(),
             Place::AllBut(names) => format!("all but {}", names.join(",")).into(),
             Place::Namespace(name) => name.clone(),
+            Place::Several(several) => several.name().clone(),
             Place::Others => OTHERS.into(),
             Place::Shard(shard) => shard.name().into(),
         };
@@ -343,6 +360,7 @@ impl Selected {
             Place::Namespace(namespace) => source.namespace(&**namespace),
             Place::NoNamespace => source.cluster_scoped(),
             Place::Shard(shard) => shard.restrict(source),
+            Place::Several(several) => several.restrict(source),
             Place::All | Place::AllBut(_) | Place::Others => source,
         };
         let Selection { labels, fields } = &self.selection;
@@ -361,6 +379,25 @@ impl Selected {
             Place::All | Place::Others | Place::NoNamespace | Place::Shard(_) => true,
             Place::AllBut(names) => !names.iter().any(|name| **name == *namespace),
             Place::Namespace(name) => **name == *namespace,
+            Place::Several(several) => several.has(namespace),
+        }
+    }
+
+    /// Whether one watch of all namespaces has the part, although it has several.
+    pub(crate) fn is_several(&self) -> bool {
+        matches!(self.place, Place::Several(_))
+    }
+
+    /// The namespaces that are named by the part, in their order.
+    fn namespaces(&self) -> Vec<Arc<str>> {
+        match &self.place {
+            Place::Namespace(name) => vec![name.clone()],
+            Place::Several(several) => {
+                let mut names: Vec<Arc<str>> = several.names().iter().cloned().collect();
+                names.sort_unstable();
+                names
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -398,17 +435,18 @@ pub(crate) fn selectors(parts: &[Selected], namespace: &str) -> [Option<Arc<str>
     [labels, fields].map(|selector| selector.clone().filter(|selector| !selector.is_empty()))
 }
 
-/// The names of parts, separated by commas.
+/// The names of parts, separated by commas. In place of several namespaces with one watch are their names.
 pub(crate) fn names(parts: &[Selected]) -> String {
-    parts.iter().map(Selected::name).collect::<Vec<_>>().join(",")
+    let name = |part: &Selected| match part.is_several() {
+        true => part.namespaces().join(","),
+        false => part.name().to_owned(),
+    };
+    parts.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
-/// The namespaces that have a part of their own.
-pub(crate) fn namespaces(parts: &[Selected]) -> impl Iterator<Item = &str> {
-    parts.iter().filter_map(|part| match &part.place {
-        Place::Namespace(name) => Some(&**name),
-        _ => None,
-    })
+/// The namespaces that parts name.
+pub(crate) fn namespaces(parts: &[Selected]) -> impl Iterator<Item = Arc<str>> {
+    parts.iter().flat_map(Selected::namespaces)
 }
 
 /// The namespace of the objects, if there is exactly one.
@@ -448,15 +486,43 @@ fn divided_sources<S: ListerWatcher<PackedObject> + 'static>(
     mut source: impl FnMut(&Selected) -> S,
 ) -> Sources<PackedObject> {
     let shards: Vec<_> = parts.iter().filter_map(Selected::shard).map(ShardPart::selector).collect();
-    let by_namespace = ByNamespace::new(namespaces(parts));
     let has_others = parts.iter().any(|part| matches!(part.place, Place::AllBut(_) | Place::Others));
     let division: Box<dyn Partition<PackedObject>> = match has_others {
         _ if !shards.is_empty() => Box::new(ByShard(shards)),
-        true => Box::new(by_namespace.with_others()),
-        false => Box::new(by_namespace),
+        true => Box::new(ByNamespace::new(namespaces(parts)).with_others()),
+        false => Box::new(ByPlace::new(parts)),
     };
     let partition = InScope { division, parts: parts.into() };
     Sources::new(partition, parts.iter().map(|part| (part.name(), source(part))))
+}
+
+/// The assignment of objects to parts that name their namespaces.
+struct ByPlace {
+    places: HashMap<Arc<str>, PartId>,
+    parts: u32,
+}
+
+impl ByPlace {
+    fn new(parts: &[Selected]) -> Self {
+        let numbered = (0..).map(PartId::new).zip(parts);
+        let places =
+            numbered.flat_map(|(id, part)| part.namespaces().into_iter().map(move |name| (name, id)));
+        Self { places: places.collect(), parts: u32::try_from(parts.len()).unwrap_or(u32::MAX) }
+    }
+}
+
+impl Partition<PackedObject> for ByPlace {
+    fn parts(&self) -> u32 {
+        self.parts
+    }
+
+    fn part_of(&self, object: &PackedObject) -> Option<PartId> {
+        self.part_of_key(object.key())
+    }
+
+    fn part_of_key(&self, key: KeyRef<'_>) -> Option<PartId> {
+        self.places.get(key.namespace()?).copied()
+    }
 }
 
 /// The assignment of objects to the parts of a scope, in the order of the parts.
@@ -616,7 +682,7 @@ mod tests {
             (named_parts, &["a", "b"], None),
             (all_parts, &["a"], Some("other namespaces")),
         ] {
-            assert_eq!(namespaces(&parts).collect::<Vec<_>>(), named);
+            assert_eq!(namespaces(&parts).map(|name| name.to_string()).collect::<Vec<_>>(), named);
             named.iter().for_each(|name| assert_eq!(part_of(&parts, name).map(Selected::name), Some(*name)));
             assert_eq!(part_of(&parts, "c").map(Selected::name), of_c);
         }
