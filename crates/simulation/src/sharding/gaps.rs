@@ -1,5 +1,6 @@
 //! For how long a slot has no owner.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kinformer_controller::kinformer_ring::{MemberId, Slots};
@@ -39,6 +40,7 @@ pub(crate) struct Present {
     pub(crate) identity: String,
     /// Whether it runs, also if it ends.
     pub(crate) runs: bool,
+    pub(crate) is_connected: bool,
     pub(crate) owned: Slots,
     /// Since when it can take slots over, if it can.
     pub(crate) healthy: Option<Duration>,
@@ -76,33 +78,32 @@ impl Gaps {
                 *served = true;
             }
         }
-        let runs = |owner: &MemberId| {
-            processes.iter().any(|process| process.runs && process.identity == owner.identity())
-        };
+        let able = processes.iter().filter(|process| process.runs && process.is_connected);
+        let able: BTreeSet<&str> = able.map(|process| process.identity.as_str()).collect();
         let healthy = processes.iter().filter_map(|process| process.healthy).min().unwrap_or(now);
         let recent = now.saturating_sub(self.takeover * 2);
         self.failed.retain(|time| *time >= recent);
         let further = u32::try_from(self.failed.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let takeover = self.takeover + self.further * further;
         let owners = self.judge.owners();
+        let mut late = Vec::new();
         for ((number, gap), (owner, is_served)) in
             self.slots.iter_mut().enumerate().zip(owners.iter().zip(served))
         {
-            if gap.owner != *owner {
+            if gap.owner != *owner || is_served {
                 gap.owner.clone_from(owner);
                 gap.since = now;
-                gap.is_lost = !owner.as_ref().is_some_and(runs);
-            }
-            if is_served {
-                (gap.since, gap.is_lost) = (now, false);
+                gap.is_lost = !owner.as_ref().is_some_and(|owner| able.contains(owner.identity()));
             }
             let longest = if gap.is_lost { takeover } else { self.handover };
             if now.saturating_sub(gap.since.max(healthy)) > longest {
-                self.judge.violation(format_args!(
-                    "slot {number} has no owner for more than {longest:?}: {owner:?}"
-                ));
+                late.push(u16::try_from(number).unwrap_or(u16::MAX));
                 gap.since = now;
             }
+        }
+        if !late.is_empty() {
+            let late: Slots = late.into_iter().collect();
+            self.judge.violation(format_args!("slots {late} have no owner for too long"));
         }
     }
 }

@@ -134,6 +134,7 @@ impl Judge {
 
     /// A process reconciles an object as it was at a version (K-25b).
     pub(crate) fn begin(&self, run: &Arc<str>, uid: &str, version: u64, is_owned: bool) -> Active {
+        self.recorder.note(run, format_args!("reconciles {uid} as of {version}"));
         self.read();
         let mut state = self.state.lock();
         state.number += 1;

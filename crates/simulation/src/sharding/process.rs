@@ -198,6 +198,7 @@ impl Process {
         Present {
             identity: self.identity.to_owned(),
             runs,
+            is_connected: self.is_connected(),
             owned: if is_valid { ring.status().owned } else { Slots::default() },
             healthy: is_healthy.then_some(self.healthy),
         }
