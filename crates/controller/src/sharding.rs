@@ -14,6 +14,7 @@ use kinformer_workqueue::{Add, LOW_PRIORITY};
 use kube_client::Client;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
@@ -386,7 +387,7 @@ impl Inner {
         }
     }
 
-    /// Waits for the reconciliations of slots that leave, and drops their objects.
+    /// Waits for the reconciliations of slots that leave and for their writes, and drops their objects.
     async fn release(&self, slots: Slots) -> Result<(), ShardingError> {
         loop {
             let ended = self.ended.notified();
@@ -396,6 +397,12 @@ impl Inner {
                 break;
             }
             ended.await;
+        }
+        // A write that a reconciliation has given up may still take effect.
+        while let left = self.ring.unanswered_for()
+            && !left.is_zero()
+        {
+            sleep(left).await;
         }
         let mut held = self.held.lock().await;
         let others = held.without(&slots);
