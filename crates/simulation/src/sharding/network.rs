@@ -114,11 +114,13 @@ impl Network {
         Box::pin(async move { received.await.unwrap_or_else(|_| Err(io::ErrorKind::ConnectionReset.into())) })
     }
 
-    /// Delivers all requests to the server. From then on they are independent of their clients.
-    pub(crate) fn deliver(&self, now: Duration, host: &Host, server: &Server) {
+    /// Delivers all requests to the servers: those of Leases to the first one. From then on they are independent of their clients.
+    pub(crate) fn deliver(&self, now: Duration, host: &Host, servers: &[Server; 2]) {
         let messages = std::mem::take(&mut *self.0.lock());
         for Message { line, request, sent, response } in messages {
             let Some(request) = with_less_time(request, now.saturating_sub(sent)) else { continue };
+            let [of_leases, of_objects] = servers;
+            let server = if request.uri().path().contains("/leases") { of_leases } else { of_objects };
             host.spawn(answer(line, server.clone(), request, response));
         }
     }
