@@ -212,7 +212,12 @@ impl Sharding {
     ) -> Box<Reconcile<ObjectKey>> {
         let is_by_namespace = self.0.ring.params().field == ShardField::Namespace;
         let others = others.filter(|informer| is_by_namespace && informer.selection().is_namespaced());
-        let informers = std::iter::once(reconciled.clone()).chain(others).collect();
+        let informers: Vec<Informer<()>> = std::iter::once(reconciled.clone()).chain(others).collect();
+        let nothing = Scope::shard(self.0.ring.params().selector(&Slots::default()));
+        for informer in &informers {
+            // Before the start it takes effect at once, so that not all objects are listed first. An error is that of the run.
+            _ = informer.set_scope(&nothing).now_or_never();
+        }
         let member = Member { number, queue: queue.clone(), reconciled: reconciled.clone(), informers };
         let (inner, admitted) = (Arc::downgrade(&self.0), member.clone());
         queue.admit(move |key| inner.upgrade().is_some_and(|inner| inner.admits(key, &admitted)));

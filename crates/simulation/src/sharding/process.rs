@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use http::{Method, Request};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::{CancellationToken, Informer, ObjectKey, SharedInformerFactory, WatchListMode};
+use kinformer::{CancellationToken, Informer, ObjectKey, ShardField, SharedInformerFactory, WatchListMode};
 use kinformer_controller::kinformer_ring::{Ring, Slots};
-use kinformer_controller::{Action, Controller, Error, Manager, ReconcileError, Request, Sharding};
+use kinformer_controller::{Action, Controller, Error, Manager, ReconcileError, Request as Key, Sharding};
 use kube_client::api::{Patch, PatchParams};
+use kube_client::client::Body;
 use kube_client::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -74,7 +76,18 @@ impl Process {
         let stop = CancellationToken::new();
         let (sharding, maps, secrets) = host.enter(|| {
             let (network, of_client, time) = (shared.network.clone(), line.clone(), shared.time.clone());
-            let service = tower::service_fn(move |request| network.send(&of_client, request, *time.lock()));
+            let (judge, of_run, field) = (shared.judge.clone(), run.clone(), shared.judge.params.field);
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let is_sharded = has_part(field, request.uri().path());
+                let query = request.uri().query().unwrap_or_default();
+                if request.method() == Method::GET && is_sharded && !query.contains("shardSelector=") {
+                    judge.violation(format_args!(
+                        "{of_run} requests objects that are not its own: {}",
+                        request.uri()
+                    ));
+                }
+                network.send(&of_client, request, *time.lock())
+            });
             let client = Client::new(service, NAMESPACE);
             let ring = Ring::leases(client.clone(), NAMESPACE, RING)
                 .identity(identity)
@@ -229,6 +242,11 @@ impl Process {
     }
 }
 
+/// Whether the informer of these objects holds only those of the process.
+fn has_part(field: ShardField, path: &str) -> bool {
+    path.ends_with("/configmaps") || (field == ShardField::Namespace && path.ends_with("/secrets"))
+}
+
 /// The reconcile function of a process.
 struct Reconciler {
     shared: Shared,
@@ -240,7 +258,7 @@ struct Reconciler {
 }
 
 impl Reconciler {
-    async fn reconcile(self: Arc<Self>, request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
+    async fn reconcile(self: Arc<Self>, request: Key<ObjectKey>) -> Result<Action, ReconcileError> {
         let judge = &self.shared.judge;
         let (namespace, name) = (request.key.namespace().unwrap_or_default(), request.key.name());
         let ring = self.sharding.ring();
