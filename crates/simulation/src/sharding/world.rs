@@ -18,7 +18,7 @@ use super::process::{Process, Shared};
 use crate::election::host::{Host, Stop};
 use crate::limits::Limits;
 use crate::random::pick;
-use crate::server::{Cluster, Fault, Key, Lag, Options, Server, Stop as Broken};
+use crate::server::{Cluster, Fault, Key, Lag, Options, Server, Stop as Broken, Verb};
 use crate::state::{State as Object, text_of};
 use crate::trace::{Recorder, Trace};
 
@@ -104,7 +104,7 @@ pub(crate) fn run(seed: u64, limits: &Limits) -> Trace {
 
 impl World {
     fn new(rng: &mut Rng, time: Arc<Mutex<Duration>>, recorder: &Recorder) -> Self {
-        let kind = match rng.u8(..4) {
+        let kind = match rng.u8(..5) {
             0 | 1 => Kind { requests_fail: false, edits: false, is_skewed: rng.bool() },
             2 => Kind { requests_fail: true, edits: false, is_skewed: rng.bool() },
             _ => Kind { requests_fail: true, edits: true, is_skewed: rng.bool() },
@@ -260,6 +260,9 @@ impl World {
 
     /// Injects a fault.
     fn fail(&mut self, rng: &mut Rng, edits: bool) {
+        if edits && self.kind.edits && rng.u8(..4) == 0 {
+            return self.edit(rng);
+        }
         let now = self.now();
         let running = self.processes.iter().filter(|process| !process.is_leaving).count();
         let index = rng.usize(..self.processes.len().max(1));
@@ -291,7 +294,10 @@ impl World {
                 }
             }
             11 => self.connect(),
-            12 | 14 if edits && self.kind.edits => self.edit(rng),
+            12 | 14 if self.kind.requests_fail && !self.kind.is_skewed => {
+                self.delay_writes(rng);
+                self.start(rng);
+            }
             13 if self.kind.requests_fail => {
                 let lag = lag(rng);
                 self.recorder.note("faults", format_args!("{lag:?}"));
@@ -321,7 +327,15 @@ impl World {
         }
     }
 
-    fn fail_requests(&mut self, rng: &mut Rng) {
+    /// The next writes of objects are late.
+    fn delay_writes(&self, rng: &mut Rng) {
+        let delay = Duration::from_millis(rng.u64(1_000..10_000));
+        self.recorder.note("faults", format_args!("the next writes of objects are {delay:?} late"));
+        let [_, of_objects] = &self.servers;
+        (0..8).for_each(|_| of_objects.plan(Verb::Object, Fault::Delay(delay)));
+    }
+
+    fn fail_requests(&self, rng: &mut Rng) {
         // Where clocks differ, writes are on their way only for a part of the time between the deadline and the takeover.
         let longest = if self.kind.is_skewed { 200 } else { 10_000 };
         let fault = match rng.u8(..6) {
