@@ -144,8 +144,8 @@ async fn answer(
     match answered {
         Ok(answered) => {
             let (parts, body) = answered.into_parts();
-            let (sender, receiver) = mpsc::unbounded_channel();
-            let frames = stream::unfold(receiver, async |mut receiver: mpsc::UnboundedReceiver<_>| {
+            let (sender, receiver) = mpsc::channel(1_024);
+            let frames = stream::unfold(receiver, async |mut receiver: mpsc::Receiver<_>| {
                 Some((receiver.recv().await?, receiver))
             });
             // The client may have given up.
@@ -160,7 +160,7 @@ async fn forward(
     line: &Line,
     breaks: u64,
     mut body: AnswerBody,
-    sender: &mpsc::UnboundedSender<io::Result<Frame<Bytes>>>,
+    sender: &mpsc::Sender<io::Result<Frame<Bytes>>>,
 ) {
     while line.passes(breaks).await {
         let state = (Link::Up, breaks);
@@ -169,10 +169,10 @@ async fn forward(
             () = line.changed_since(state) => {}
             () = sender.closed() => return,
             frame = body.frame() => match frame {
-                Some(frame) => _ = sender.send(frame),
+                Some(frame) => _ = sender.send(frame).await,
                 None => return,
             },
         }
     }
-    _ = sender.send(Err(io::ErrorKind::ConnectionReset.into()));
+    _ = sender.send(Err(io::ErrorKind::ConnectionReset.into())).await;
 }

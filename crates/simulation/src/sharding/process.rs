@@ -39,6 +39,28 @@ impl Shared {
     fn now(&self) -> Duration {
         *self.time.lock()
     }
+
+    /// Returns a client of a process, which requests only its own objects.
+    fn client(&self, line: &Arc<Line>, run: &Arc<str>) -> Client {
+        let (shared, line, run) = (self.clone(), line.clone(), run.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_sharded = has_part(shared.judge.params.field, request.uri().path());
+            let query = request.uri().query().unwrap_or_default();
+            if request.method() == Method::GET && is_sharded && !query.contains("shardSelector=") {
+                let uri = request.uri();
+                shared.judge.violation(format_args!("{run} requests objects that are not its own: {uri}"));
+            }
+            shared.network.send(&line, request, shared.now())
+        });
+        Client::new(service, NAMESPACE)
+    }
+}
+
+/// Runs a manager until it is stopped.
+async fn run_until(manager: Manager, factory: SharedInformerFactory, stop: CancellationToken, ended: Ended) {
+    let result = manager.run(stop).await;
+    _ = factory.shutdown().await;
+    *ended.lock() = Some(result);
 }
 
 type Ended = Arc<Mutex<Option<Result<(), Error>>>>;
@@ -71,64 +93,36 @@ impl Process {
     ) -> Option<Self> {
         let host = Host::new(shared.now()).with_speed(speed);
         let run: Arc<str> = format!("{identity}{number}").into();
-        let line = Arc::<Line>::default();
-        let ended = Ended::default();
-        let stop = CancellationToken::new();
+        let (line, ended, stop) = (Arc::<Line>::default(), Ended::default(), CancellationToken::new());
         let (sharding, maps, secrets) = host.enter(|| {
-            let (network, of_client, time) = (shared.network.clone(), line.clone(), shared.time.clone());
-            let (judge, of_run, field) = (shared.judge.clone(), run.clone(), shared.judge.params.field);
-            let service = tower::service_fn(move |request: Request<Body>| {
-                let is_sharded = has_part(field, request.uri().path());
-                let query = request.uri().query().unwrap_or_default();
-                if request.method() == Method::GET && is_sharded && !query.contains("shardSelector=") {
-                    judge.violation(format_args!(
-                        "{of_run} requests objects that are not its own: {}",
-                        request.uri()
-                    ));
-                }
-                network.send(&of_client, request, *time.lock())
-            });
-            let client = Client::new(service, NAMESPACE);
+            let client = shared.client(&line, &run);
             let ring = Ring::leases(client.clone(), NAMESPACE, RING)
                 .identity(identity)
                 .params(shared.judge.params.clone())
                 .renew_period(shared.renew)
                 .retry_period(shared.retry)
                 .clock(host.clock.clone());
-            let sharding = ring.build().map(Sharding::new).map_err(|error| shared.judge.violation(error));
-            let Ok(sharding) = sharding else { return None };
+            let sharding =
+                ring.build().map(Sharding::new).map_err(|error| shared.judge.violation(error)).ok()?;
             let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
             let factory = SharedInformerFactory::builder(client.clone())
                 .reflector(move |options| options.watch_list(watch_list))
                 .build();
-            let (maps, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
-            let reconciler = Arc::new(Reconciler {
+            let maps = factory.informer::<ConfigMap>();
+            let reconciler = Reconciler {
                 shared: shared.clone(),
                 run: run.clone(),
                 maps: maps.clone(),
                 client: sharding.client(&client),
                 sharding: sharding.clone(),
                 rng: Mutex::new(rng.fork()),
-            });
-            let controller = Controller::of(&factory)
-                .reconciles::<ConfigMap>()
-                .owns::<Secret>()
-                .workers(4)
-                .sharded(&sharding)
-                .timeout(Duration::from_secs(30)) // a write may have no answer
-                .build(move |request| reconciler.clone().reconcile(request));
-            let manager = Manager::new().add(controller).and_then(|manager| manager.sharding(&sharding));
-            let manager = manager.map_err(|error| shared.judge.violation(error)).ok()?;
-            let (stop, ended) = (stop.clone(), ended.clone());
-            host.spawn(async move {
-                let result = manager.run(stop).await;
-                _ = factory.shutdown().await;
-                *ended.lock() = Some(result);
-            });
+            };
+            let manager = reconciler.manager(&factory).map_err(|error| shared.judge.violation(error)).ok()?;
+            let secrets = factory.informer::<Secret>();
+            host.spawn(run_until(manager, factory, stop.clone(), ended.clone()));
             Some((sharding, maps, secrets))
         })?;
-        let (shared, healthy) = (shared.clone(), shared.now());
-        let is_leaving = false;
+        let (shared, healthy, is_leaving) = (shared.clone(), shared.now(), false);
         Some(Self {
             identity,
             run,
@@ -258,6 +252,19 @@ struct Reconciler {
 }
 
 impl Reconciler {
+    /// Returns a manager with a controller that reconciles with this function.
+    fn manager(self, factory: &SharedInformerFactory) -> Result<Manager, Error> {
+        let (sharding, this) = (self.sharding.clone(), Arc::new(self));
+        let controller = Controller::of(factory)
+            .reconciles::<ConfigMap>()
+            .owns::<Secret>()
+            .workers(4)
+            .sharded(&sharding)
+            .timeout(Duration::from_secs(30)) // a write may have no answer
+            .build(move |request| this.clone().reconcile(request));
+        Manager::new().add(controller)?.sharding(&sharding)
+    }
+
     async fn reconcile(self: Arc<Self>, request: Key<ObjectKey>) -> Result<Action, ReconcileError> {
         let judge = &self.shared.judge;
         let (namespace, name) = (request.key.namespace().unwrap_or_default(), request.key.name());

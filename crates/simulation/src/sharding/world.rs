@@ -48,6 +48,16 @@ struct Kind {
     is_skewed: bool,
 }
 
+impl Kind {
+    fn random(rng: &mut Rng) -> Self {
+        match rng.u8(..5) {
+            0 | 1 => Self { requests_fail: false, edits: false, is_skewed: rng.bool() },
+            2 => Self { requests_fail: true, edits: false, is_skewed: rng.bool() },
+            _ => Self { requests_fail: true, edits: true, is_skewed: rng.bool() },
+        }
+    }
+}
+
 /// A world: the servers and the processes, each in a runtime.
 struct World {
     rng: Rng,
@@ -104,21 +114,8 @@ pub(crate) fn run(seed: u64, limits: &Limits) -> Trace {
 
 impl World {
     fn new(rng: &mut Rng, time: Arc<Mutex<Duration>>, recorder: &Recorder) -> Self {
-        let kind = match rng.u8(..5) {
-            0 | 1 => Kind { requests_fail: false, edits: false, is_skewed: rng.bool() },
-            2 => Kind { requests_fail: true, edits: false, is_skewed: rng.bool() },
-            _ => Kind { requests_fail: true, edits: true, is_skewed: rng.bool() },
-        };
-        let [lease, deadline, skew, renew, retry] =
-            pick(rng, [[15_000, 10_000, 500, 3_000, 500], [6_000, 4_000, 200, 1_200, 200]])
-                .map(Duration::from_millis);
-        let params = Params {
-            slots: pick(rng, [16, 64, 64, 1024]),
-            field: pick(rng, [ShardField::Uid, ShardField::Uid, ShardField::Namespace]),
-            lease_duration: lease,
-            renew_deadline: deadline,
-            skew,
-        };
+        let kind = Kind::random(rng);
+        let (params, renew, retry) = parameters(rng);
         recorder.note("world", format_args!("sharding, {kind:?}, {params}"));
         let server_host = Host::new(Duration::ZERO);
         let cluster = Cluster::new();
@@ -267,7 +264,7 @@ impl World {
         let running = self.processes.iter().filter(|process| !process.is_leaving).count();
         let index = rng.usize(..self.processes.len().max(1));
         match rng.u8(..16) {
-            0 | 1 | 2 => self.start(rng),
+            0..=2 => self.start(rng),
             3 if running > 1 => {
                 let able = |process: &&mut Process| !process.is_leaving && !process.is_stopped();
                 self.processes.iter_mut().find(able).into_iter().for_each(Process::leave);
@@ -503,6 +500,21 @@ impl World {
                 .violation(format_args!("the deletions of {expected:?} are reconciled by {missing:?}"));
         }
     }
+}
+
+/// The parameters of the ring, the renew period and the retry period.
+fn parameters(rng: &mut Rng) -> (Params, Duration, Duration) {
+    let [lease, deadline, skew, renew, retry] =
+        pick(rng, [[15_000, 10_000, 500, 3_000, 500], [6_000, 4_000, 200, 1_200, 200]])
+            .map(Duration::from_millis);
+    let params = Params {
+        slots: pick(rng, [16, 64, 64, 1024]),
+        field: pick(rng, [ShardField::Uid, ShardField::Uid, ShardField::Namespace]),
+        lease_duration: lease,
+        renew_deadline: deadline,
+        skew,
+    };
+    (params, renew, retry)
 }
 
 /// How far a watch cache is behind.
