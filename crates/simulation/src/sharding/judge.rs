@@ -193,7 +193,7 @@ impl State {
         let annotations = annotations.and_then(Value::as_object).into_iter().flatten();
         let annotations =
             annotations.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()));
-        // While there is none, nobody else may own a slot than before.
+        // While there is none, the owners are those of the last one.
         let Ok(table) = Table::parse(&annotations.collect()) else { return };
         for (owner, slot) in self.owners.iter_mut().zip(table.slots()) {
             if slot.owner.is_some() {

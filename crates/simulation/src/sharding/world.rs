@@ -282,14 +282,7 @@ impl World {
                 }
             }
             8 => self.go_on(),
-            9 | 10 => {
-                let link = pick(rng, [Link::Refused, Link::Silent, Link::Deaf]);
-                if let Some(process) = self.processes.get_mut(index).filter(|process| process.is_connected())
-                {
-                    process.set_link(link);
-                    self.gaps.failed(process.identity, now);
-                }
-            }
+            9 | 10 => self.isolate(rng, index),
             11 => self.connect(),
             12 | 14 if self.kind.requests_fail && !self.kind.is_skewed => {
                 self.delay_writes(rng);
@@ -302,7 +295,18 @@ impl World {
                 self.server_host.enter(|| server.into_iter().for_each(|server| server.set_lag(lag)));
             }
             _ if self.kind.requests_fail => self.fail_requests(rng),
+            _ if self.kind.is_skewed => self.isolate(rng, index),
             _ => {}
+        }
+    }
+
+    /// A process and the server are not connected any more.
+    fn isolate(&mut self, rng: &mut Rng, index: usize) {
+        let link = pick(rng, [Link::Refused, Link::Silent, Link::Deaf]);
+        let now = self.now();
+        if let Some(process) = self.processes.get_mut(index).filter(|process| process.is_connected()) {
+            process.set_link(link);
+            self.gaps.failed(process.identity, now);
         }
     }
 
@@ -480,7 +484,7 @@ impl World {
         found
     }
 
-    /// Deletions in a calm ring are reconciled by the owner, and nobody else (K-25g).
+    /// Deletions in a calm ring are reconciled only by the owner (K-25g).
     fn delete(&mut self) {
         self.run_for(CALM);
         self.shared.judge.take_missing();
