@@ -14,6 +14,7 @@ use kinformer_workqueue::{Add, LOW_PRIORITY};
 use kube_client::Client;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
@@ -211,7 +212,12 @@ impl Sharding {
     ) -> Box<Reconcile<ObjectKey>> {
         let is_by_namespace = self.0.ring.params().field == ShardField::Namespace;
         let others = others.filter(|informer| is_by_namespace && informer.selection().is_namespaced());
-        let informers = std::iter::once(reconciled.clone()).chain(others).collect();
+        let informers: Vec<Informer<()>> = std::iter::once(reconciled.clone()).chain(others).collect();
+        let nothing = Scope::shard(self.0.ring.params().selector(&Slots::default()));
+        for informer in &informers {
+            // Before the start it takes effect at once, so that not all objects are listed first. An error is that of the run.
+            _ = informer.set_scope(&nothing).now_or_never();
+        }
         let member = Member { number, queue: queue.clone(), reconciled: reconciled.clone(), informers };
         let (inner, admitted) = (Arc::downgrade(&self.0), member.clone());
         queue.admit(move |key| inner.upgrade().is_some_and(|inner| inner.admits(key, &admitted)));
@@ -386,7 +392,7 @@ impl Inner {
         }
     }
 
-    /// Waits for the reconciliations of slots that leave, and drops their objects.
+    /// Waits for the reconciliations of slots that leave and for their writes, and drops their objects.
     async fn release(&self, slots: Slots) -> Result<(), ShardingError> {
         loop {
             let ended = self.ended.notified();
@@ -396,6 +402,12 @@ impl Inner {
                 break;
             }
             ended.await;
+        }
+        // A write that a reconciliation has given up may still take effect.
+        while let left = self.ring.unanswered_for()
+            && !left.is_zero()
+        {
+            sleep(left).await;
         }
         let mut held = self.held.lock().await;
         let others = held.without(&slots);

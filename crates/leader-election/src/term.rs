@@ -91,17 +91,22 @@ impl Term {
         self.clock.now()
     }
 
-    /// A write has ended without a response. It may take effect until this time.
-    pub(crate) fn unanswered(&self, until: Duration) {
+    /// A write has ended without a response. It may take effect until this time by the clock of the term.
+    pub fn unanswered(&self, until: Duration) {
         self.unanswered.fetch_max(nanoseconds(until), Ordering::AcqRel);
+    }
+
+    /// Until when a write without a response may take effect, by the clock of the term: one of a wrapped client that has failed,
+    /// or whose future was dropped.
+    pub fn unanswered_until(&self) -> Duration {
+        Duration::from_nanos(self.unanswered.load(Ordering::Acquire))
     }
 
     /// Waits until all writes have ended, and none without a response can take effect.
     pub(crate) async fn settled(&self) {
         self.writes.wait().await;
         loop {
-            let until = Duration::from_nanos(self.unanswered.load(Ordering::Acquire));
-            let left = until.saturating_sub(self.now());
+            let left = self.unanswered_until().saturating_sub(self.now());
             if left.is_zero() {
                 return;
             }

@@ -2,7 +2,7 @@
 //!
 //! [`run`] creates a world from a seed: a model of kube-apiserver ([`server`]), a [`SharedInformerFactory`] whose client
 //! is a `tower::Service` of that server, handlers of all forms, and actors that write objects, break connections, and add and
-//! remove handlers. Some seeds have controllers or a cache instead of handlers, or processes that elect a leader. Everything
+//! remove handlers. Some seeds have controllers or a cache instead of handlers, processes that elect a leader, or processes that share objects out. Everything
 //! that happens is a line of its [`Trace`]. Violations are lines of the actor `judge`.
 //!
 //! ```text
@@ -63,6 +63,7 @@ mod restores;
 mod runtime;
 mod scopes;
 pub mod server;
+mod sharding;
 mod shrink;
 mod snapshots;
 mod state;

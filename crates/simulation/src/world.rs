@@ -25,6 +25,7 @@ use crate::random::{pause, pick};
 use crate::restores::restores;
 use crate::runtime;
 use crate::scopes;
+use crate::sharding;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
 
@@ -51,10 +52,15 @@ pub(crate) enum World {
     Scopes,
     /// An informer of a server that is not kube-apiserver.
     Foreign,
+    /// Processes that share objects out.
+    Sharding,
 }
 
 impl World {
     pub(crate) fn of(seed: u64) -> Self {
+        if matches!(seed % 100, 6 | 46 | 66) {
+            return Self::Sharding;
+        }
         match seed % 20 {
             2 | 12 => Self::Cache,
             7 | 17 => Self::Election,
@@ -76,6 +82,7 @@ impl World {
             Self::Election => &["faults"],
             Self::Scopes => &["restores", "visitor", "waiter", "reader", "scopes", "faults", "writer"],
             Self::Foreign => &["faults", "writer"],
+            Self::Sharding => &["edits", "faults", "writer"],
         }
     }
 }
@@ -86,6 +93,7 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
     match world {
         World::Election => return election::run(seed, limits),
         World::Foreign => return foreign::run(seed, limits),
+        World::Sharding => return sharding::run(seed, limits),
         World::Pipeline | World::Cache | World::Controllers | World::Scopes => {}
     }
     let runtime = runtime::paused();

@@ -27,7 +27,6 @@ mod reporter;
 mod serving;
 mod sharding;
 mod sharding_edges;
-mod sharding_random;
 mod shutdown;
 mod sync;
 mod tasks;

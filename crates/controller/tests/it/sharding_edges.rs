@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::{ObjectKey, SharedInformerFactory};
-use kinformer_apiserver::TestCluster;
+use kinformer_apiserver::{Fault, TestCluster, Verb};
 use kinformer_controller::kinformer_leader_election::{Clock, TokioClock};
 use kinformer_controller::kinformer_ring::Ring;
 use kinformer_controller::{
     Action, CancellationToken, Controller, Manager, ReconcileError, Request, Sharding,
 };
-use kube_client::Client;
+use kube_client::api::{Patch, PatchParams};
+use kube_client::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::common::config_map;
 
@@ -295,4 +296,47 @@ async fn runs_again() {
         run.await.unwrap().unwrap();
         assert_eq!(maps.snapshot().unwrap().len(), 0);
     }
+}
+
+/// A slot does not move while a write may take effect that a reconciliation has given up.
+// contract: K-25b
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_given_up() {
+    let cluster = TestCluster::start().await.unwrap();
+    cluster.server().create(config_map("m", "0")).unwrap();
+    let uid = cluster.get::<ConfigMap>("default/m").unwrap().metadata.uid.unwrap();
+    let (client, of_a) = sharding(&cluster, "a");
+    let factory = SharedInformerFactory::new(client.clone());
+    let (maps, given_up) =
+        (Api::<ConfigMap>::default_namespaced(of_a.client(&client)), Arc::new(Semaphore::new(0)));
+    let controller = Controller::of(&factory).reconciles::<ConfigMap>().sharded(&of_a).build({
+        let given_up = given_up.clone();
+        move |request| {
+            let (maps, given_up) = (maps.clone(), given_up.clone());
+            async move {
+                let patch = Patch::Merge(json!({"data": {"by": "a"}}));
+                let written = timeout(S, maps.patch(request.name(), &PatchParams::default(), &patch)).await;
+                given_up.add_permits(usize::from(written.is_err()));
+                Ok(Action::none())
+            }
+        }
+    });
+    let stalled = cluster.faults().inject(Fault::stall().on(Verb::Patch).always());
+    let manager = Manager::new().add(controller).unwrap().sharding(&of_a).unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone()));
+    given_up.acquire().await.unwrap().forget();
+    cluster.faults().remove(stalled);
+    let (_, of_b) = sharding(&cluster, "b");
+    let other = tokio::spawn({
+        let of_b = of_b.clone();
+        async move { of_b.run(CancellationToken::new()).await }
+    });
+    stop.cancel();
+    sleep(8 * S).await;
+    assert!(of_a.ring().owns(&uid) && !of_b.ring().owns(&uid));
+    running.await.unwrap().unwrap();
+    sleep(2 * S).await;
+    assert!(of_b.ring().owns(&uid));
+    other.abort();
 }

@@ -52,6 +52,7 @@ impl Owned {
         } else {
             let (lease, identity) = (&self.lease, &self.identity);
             let next = self::term(lease, identity, &self.params, self.clock.clone(), since);
+            next.unanswered(term.unanswered_until());
             *term = Arc::new(next);
         }
     }

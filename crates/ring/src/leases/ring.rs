@@ -244,6 +244,13 @@ impl Ring {
         Term::client(client, move || inner.owned.term())
     }
 
+    /// For how long a write of [`Self::client`] may still take effect that has had no response: it has failed, or its future was
+    /// dropped. Until then the slot of its object must not be given away.
+    pub fn unanswered_for(&self) -> Duration {
+        let owned = &self.0.owned;
+        owned.term().unanswered_until().saturating_sub(owned.now())
+    }
+
     /// Returns what this process does, read at one moment.
     pub fn status(&self) -> Status {
         self.0.status.borrow().clone()

@@ -73,6 +73,7 @@ impl ApiServer {
             watch_errors: pick(rng, [WatchErrors::Events, WatchErrors::Statuses]),
             page_limit: pick(rng, [None, None, None, Some(3)]),
             protobuf: rng.bool(),
+            shards: false,
         };
         let faults = pick(rng, [0, 0, 20, 200]);
         let count = pick(rng, [1, 1, 2, 3]);

@@ -17,6 +17,8 @@ pub(crate) struct Host {
     began: Instant,
     /// The time of the world at which it began, and the time that its clock has not counted since.
     behind: Duration,
+    /// How fast its clocks are, compared with the time of the world.
+    speed: f64,
     pub(crate) clock: ProcessClock,
     stop: Option<Stop>,
 }
@@ -38,7 +40,17 @@ impl Host {
     pub(crate) fn new(now: Duration) -> Self {
         let runtime = runtime::paused();
         let (began, clock) = runtime.block_on(async { (Instant::now(), ProcessClock::new()) });
-        Self { runtime, began, behind: now, clock, stop: None }
+        Self { runtime, began, behind: now, speed: 1.0, clock, stop: None }
+    }
+
+    /// Makes its clocks faster or slower.
+    pub(crate) fn with_speed(self, speed: f64) -> Self {
+        Self { speed, ..self }
+    }
+
+    /// A time of the world by the clock of the runtime, since it began.
+    fn local(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.behind).mul_f64(self.speed)
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -54,7 +66,7 @@ impl Host {
     /// Runs until a time of the world, unless it is stopped.
     pub(crate) fn run_until(&self, now: Duration) {
         if self.stop.is_none() {
-            let end = self.began + now.saturating_sub(self.behind);
+            let end = self.began + self.local(now);
             self.runtime.block_on(async { sleep_until(end).await });
         }
     }
@@ -76,12 +88,11 @@ impl Host {
     /// Continues the process at a time of the world.
     pub(crate) fn go_on(&mut self, now: Duration) {
         let Some(stop) = self.stop.take() else { return };
-        let local = self.enter(|| self.began.elapsed());
-        let missed = now.saturating_sub(self.behind).saturating_sub(local);
+        let missed = self.local(now).saturating_sub(self.enter(|| self.began.elapsed()));
         match stop {
             Stop::Signal => self.runtime.block_on(tokio::time::advance(missed)),
             Stop::Suspend => {
-                self.behind += missed;
+                self.behind += missed.div_f64(self.speed);
                 self.clock.suspended(missed);
             }
         }

@@ -6,9 +6,9 @@
 //! effects of the writes.
 
 mod faults;
-mod host;
+pub(crate) mod host;
 mod judge;
-mod network;
+pub(crate) mod network;
 mod process;
 mod world;
 

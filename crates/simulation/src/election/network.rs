@@ -71,7 +71,7 @@ impl Network {
 
 /// Shortens the time limit of a request by the time that it was on its way. The promise of the library does not cover
 /// requests that the network delivers late. Returns `None` if there is no time left.
-fn with_less_time(mut request: Request<Body>, time: Duration) -> Option<Request<Body>> {
+pub(crate) fn with_less_time(mut request: Request<Body>, time: Duration) -> Option<Request<Body>> {
     let uri = request.uri().to_string();
     let Some((start, limit)) = uri.split_once("timeout=") else { return Some(request) };
     let (limit, end) = limit.split_once("ms")?;

@@ -174,7 +174,8 @@ impl History {
         let uid = before.as_ref().and_then(|object| field(object, ["metadata", "uid"])).cloned();
         let uid = uid.unwrap_or_else(|| {
             self.created += 1;
-            json!(format!("00000000-0000-4000-8000-{:012x}", self.created))
+            // At the beginning: values that differ only at their end have similar hashes.
+            json!(format!("{:08x}-0000-4000-8000-000000000000", self.created))
         });
         let mut object = members(content);
         let mut metadata = members(object.remove("metadata").unwrap_or_default());

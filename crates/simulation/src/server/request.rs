@@ -1,8 +1,10 @@
 //! Parsed requests.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use http::{Method, Request, header};
+use kinformer_controller::kinformer_ring::fnv1a64;
 use kube_client::client::Body;
 use serde_json::{Value, json};
 
@@ -43,6 +45,8 @@ pub(crate) struct Query {
     /// The name in a field selector.
     name: Option<String>,
     labels: Vec<(String, String)>,
+    /// The shard, unless the server ignores it.
+    shard: Option<Shard>,
     metadata_only: bool,
     /// Whether protobuf is acceptable.
     protobuf: bool,
@@ -88,7 +92,20 @@ impl Query {
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let metadata_only = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
         let protobuf = accept.is_some_and(|accept| accept.contains("protobuf"));
-        Ok(Self { api_version, plural, kind, namespace, name, labels, metadata_only, protobuf, params })
+        let shard = params.get("shardSelector").map(|selector| Shard::parse(selector));
+        let shard = shard.map(|shard| shard.ok_or_else(|| Status::of_code(400))).transpose()?;
+        Ok(Self {
+            api_version,
+            plural,
+            kind,
+            namespace,
+            name,
+            labels,
+            shard,
+            metadata_only,
+            protobuf,
+            params,
+        })
     }
 
     /// Splits a path into that of the resource in a namespace and the name of an object.
@@ -151,8 +168,16 @@ impl Query {
             && self.name.as_ref().is_none_or(|name| *name == key.name)
     }
 
-    /// Whether the labels of an object match.
+    /// The same query at a server without shard selectors.
+    pub(crate) fn without_shard(self) -> Self {
+        Self { shard: None, ..self }
+    }
+
+    /// Whether the labels of an object match, and it is in the shard.
     pub(crate) fn matches(&self, object: &Value) -> bool {
+        if self.shard.as_ref().is_some_and(|shard| !shard.matches(object)) {
+            return false;
+        }
         let labels = field(object, ["metadata", "labels"]);
         self.labels.iter().all(|(name, value)| {
             labels.and_then(|labels| labels.get(name)).and_then(Value::as_str) == Some(value)
@@ -187,5 +212,32 @@ impl Query {
             true => ("meta.k8s.io/v1", format!("PartialObjectMetadata{suffix}")),
             false => (self.api_version, format!("{}{suffix}", self.kind)),
         }
+    }
+}
+
+/// A shard selector. Follows kube-apiserver 1.37.
+#[derive(Clone, Debug)]
+struct Shard {
+    field: &'static str,
+    ranges: Vec<Range<u128>>,
+}
+
+impl Shard {
+    fn parse(selector: &str) -> Option<Self> {
+        let field = if selector.contains("object.metadata.uid") { "uid" } else { "namespace" };
+        let ranges = selector.split("||").map(|range| {
+            let (_, bounds) = range.trim().strip_suffix(')')?.split_once(", ")?;
+            let (start, end) = bounds.split_once(", ")?;
+            let number =
+                |text: &str| u128::from_str_radix(text.trim_matches('\'').strip_prefix("0x")?, 16).ok();
+            Some(number(start)?..number(end)?)
+        });
+        Some(Self { field, ranges: ranges.collect::<Option<_>>()? })
+    }
+
+    fn matches(&self, object: &Value) -> bool {
+        let value = field(object, ["metadata", self.field]).and_then(Value::as_str).unwrap_or_default();
+        let hash = u128::from(fnv1a64(value));
+        self.ranges.iter().any(|range| range.contains(&hash))
     }
 }

@@ -169,6 +169,7 @@ impl Server {
     #[expect(clippy::too_many_lines, reason = "one arm for each fault of a request")]
     async fn respond(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
         let query = Query::of(&request);
+        let query = if self.shared.options.shards { query } else { query.map(Query::without_shard) };
         let verb = query.as_ref().map_or(Verb::List, Query::verb);
         let (number, fault, rng) = self.shared.with(|state, _| {
             state.requests += 1;

@@ -45,6 +45,8 @@ pub struct Options {
     pub page_limit: Option<usize>,
     /// Whether config maps and metadata are sent in protobuf to clients that accept it; `false` by default.
     pub protobuf: bool,
+    /// Whether shard selectors have an effect; `false` by default.
+    pub shards: bool,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             watch_errors: WatchErrors::default(),
             page_limit: None,
             protobuf: false,
+            shards: false,
         }
     }
 }
