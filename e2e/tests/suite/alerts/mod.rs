@@ -8,8 +8,10 @@ mod scene;
 use std::time::Duration;
 
 use kinformer_apiserver::{Fault, Verb};
+use serde_json::{Value, json};
 
 use operator::Behavior;
+use prometheus::Evaluation;
 use scene::{Expected, Scene};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -82,6 +84,17 @@ async fn kinformer_handler_panicked() {
     scene.faulty(4 * MINUTE).await;
     let expected = Expected::new("KinformerHandlerPanicked").with("instance", "a").with("handler", "report");
     scene.ends_with(&[expected]).await;
+}
+
+/// A panic before the first scrape.
+#[tokio::test(start_paused = true)]
+async fn kinformer_handler_panicked_in_a_new_program() {
+    let mut scene = Scene::start().await;
+    scene.healthy().await;
+    scene.add("c");
+    scene.operators[2].handler.set(Behavior::PanicsOnce);
+    scene.faulty(4 * MINUTE).await;
+    scene.ends_with(&[Expected::new("KinformerHandlerPanicked").with("instance", "c")]).await;
 }
 
 /// Reconciliations of all objects, and those of one object while no other one changes: when the last successes are some time ago.
@@ -169,4 +182,33 @@ async fn kinformer_ring_member_out() {
     scene.faulty(8 * MINUTE).await;
     scene.cluster.faults().remove(fault);
     scene.ends_with(&[Expected::new("KinformerRingMemberOut").with("instance", "b")]).await;
+}
+
+/// Each query of the dashboard has a result, but those of the process and of clients for real servers.
+#[tokio::test(start_paused = true)]
+async fn dashboard_has_data() {
+    let mut scene = Scene::start().await;
+    scene.healthy().await;
+    let dashboard: Value =
+        serde_json::from_str(include_str!("../../../../docs/observability/dashboard.json")).unwrap();
+    let targets =
+        dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array());
+    let queries = targets.flatten().map(|target| target["expr"].as_str().unwrap());
+    let queries: Vec<String> = queries
+        .filter(|query| !query.contains("process_") && !query.contains("rest_client_"))
+        .map(|query| {
+            query.replace("$__rate_interval", "1m").replace("$namespace", ".*").replace("$job", ".*")
+        })
+        .collect();
+    assert!(queries.len() > 15, "{queries:?}");
+    let rule = |(number, query)| json!({"alert": format!("Query{number}"), "expr": query});
+    let rules: Vec<Value> = queries.iter().enumerate().map(rule).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let groups = json!({"groups": [{"name": "dashboard", "rules": rules}]});
+    serde_json::to_writer(&file, &groups).unwrap();
+    let Evaluation { alerts, .. } = Evaluation::of(file.path(), &scene.scrapes);
+    for (number, query) in queries.iter().enumerate() {
+        let name = format!("Query{number}");
+        assert!(alerts.iter().any(|alert| alert.name == name && alert.firing), "{query}");
+    }
 }

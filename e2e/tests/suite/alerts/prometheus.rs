@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use e2e::programs;
 use serde::{Deserialize, Serialize};
 
-const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability/alerts.yaml");
+/// The rules of the documentation.
+pub(crate) const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability/alerts.yaml");
 
 /// A page of a process.
 #[derive(Serialize)]
@@ -58,8 +60,8 @@ pub(crate) struct Evaluation {
 }
 
 impl Evaluation {
-    pub(crate) fn of(scrapes: &[Scrape]) -> Self {
-        let mut prometheus = programs::prometheus(RULES.as_ref()).unwrap().into_std();
+    pub(crate) fn of(rules: &Path, scrapes: &[Scrape]) -> Self {
+        let mut prometheus = programs::prometheus(rules).unwrap().into_std();
         let mut prometheus = prometheus.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut input = prometheus.stdin.take().unwrap();
         input.write_all(&serde_json::to_vec(scrapes).unwrap()).unwrap();

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::MINUTE;
 use super::operator::{Behavior, Operator};
-use super::prometheus::{Alert, Evaluation, Scrape};
+use super::prometheus::{ALERTS, Alert, Evaluation, Scrape};
 
 /// How often Prometheus scrapes, and evaluates the rules.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -49,7 +49,7 @@ pub(crate) struct Scene {
     /// Whether objects change.
     pub(crate) is_busy: bool,
     begun: Instant,
-    scrapes: Vec<Scrape>,
+    pub(crate) scrapes: Vec<Scrape>,
     changes: usize,
     fault: Option<Duration>,
 }
@@ -120,7 +120,7 @@ impl Scene {
         self.pass(AFTER).await;
         let end = self.begun.elapsed().as_secs();
         let fault = self.fault.unwrap();
-        let Evaluation { rules, alerts } = Evaluation::of(&self.scrapes);
+        let Evaluation { rules, alerts } = Evaluation::of(ALERTS.as_ref(), &self.scrapes);
         let firing: Vec<&Alert> = alerts.iter().filter(|alert| alert.firing).collect();
         let fired: BTreeSet<&str> = firing.iter().map(|alert| &*alert.name).collect();
         assert_eq!(fired, expected.iter().map(|expected| expected.name).collect(), "{firing:#?}");
