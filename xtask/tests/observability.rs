@@ -163,9 +163,10 @@ fn exported() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for heading in ["Metrics\n", "Controller metrics", "Metrics of clients"] {
         for row in rows(heading) {
-            for name in row[0].split(", ") {
+            let [listed, kind, ..] = &*row else { panic!("{row:?}") };
+            for name in listed.split(", ") {
                 let name = name.strip_suffix("_total").unwrap_or(name);
-                let suffixes: &[&str] = match &*row[1] {
+                let suffixes: &[&str] = match &**kind {
                     "counter" => &["_total"],
                     "histogram" => &["_bucket", "_count", "_sum"],
                     _ => &[""],

@@ -23,7 +23,7 @@ pub(crate) const LEASE: &str = "operator";
 pub(crate) const RING: &str = "shop";
 
 /// What a handler or a reconciliation does.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behavior {
     Succeeds,
     Fails,

@@ -61,7 +61,9 @@ impl Scene {
             let metadata = |kind| json!({"name": format!("{kind}-{number}"), "namespace": "default"});
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("map")});
             let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata("secret")});
-            [map, secret].map(|object| cluster.server().create(object).unwrap());
+            for object in [map, secret] {
+                cluster.server().create(object).unwrap();
+            }
         }
         let operators = ["a", "b"].map(|name| Operator::start(&cluster, name)).into();
         let (begun, scrapes) = (Instant::now(), Vec::new());
@@ -129,11 +131,6 @@ impl Scene {
             let fired: Vec<_> = firing.iter().filter(|alert| alert.name == *name).collect();
             let bound = fault + *after + Duration::from_secs_f64(rule.for_seconds) + MINUTE;
             let (first, last) = (fired[0], fired[fired.len() - 1]);
-            println!(
-                "{name}: from {} s after the fault to {} s before the end",
-                first.at - fault.as_secs(),
-                end - last.at
-            );
             assert!(
                 first.at > fault.as_secs() && first.at <= bound.as_secs(),
                 "{fault:?}, {bound:?}: {first:#?}"
