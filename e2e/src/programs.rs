@@ -12,6 +12,8 @@ pub const CONTROL_PLANE: &str = "KINFORMER_CONTROL_PLANE";
 pub const CLIENT_GO: &str = "KINFORMER_CLIENT_GO";
 /// The variable with the path of the programs of controller-runtime, `e2e/controller-runtime`.
 pub const CONTROLLER_RUNTIME: &str = "KINFORMER_CONTROLLER_RUNTIME";
+/// The variable with the path of the evaluation of alerts by Prometheus, `e2e/prometheus`.
+pub const PROMETHEUS: &str = "KINFORMER_PROMETHEUS";
 /// The variable with the path of `kinformer`.
 pub const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable with the path of the scheduler cache example, `crates/kinformer/examples/scheduler_cache`.
@@ -109,6 +111,16 @@ pub fn controller_runtime_reads(kubeconfig: &Path) -> Result<Command, Error> {
 pub fn kubectl<'a>(kubeconfig: &Path, words: impl IntoIterator<Item = &'a str>) -> Result<Command, Error> {
     let mut command = Command::new(path(CONTROL_PLANE)?);
     command.arg("kubectl").arg("--kubeconfig").arg(kubeconfig).args(words);
+    Ok(command)
+}
+
+/// Returns the command for the evaluation of this rule file by Prometheus, on the pages of its input.
+///
+/// # Errors
+/// The path is not set.
+pub fn prometheus(rules: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(path(PROMETHEUS)?);
+    command.arg(rules);
     Ok(command)
 }
 

@@ -65,6 +65,15 @@ pub(crate) const CONTROLLER_RUNTIME: Program = Program {
     module: "sigs.k8s.io/controller-runtime",
 };
 
+/// Evaluates alerts on pages of metrics, with the packages of Prometheus: promtool takes several times as long to build.
+const PROMETHEUS: Program = Program {
+    name: "prometheus",
+    folder: "e2e/prometheus",
+    package: ".",
+    variable: "KINFORMER_PROMETHEUS",
+    module: "github.com/prometheus/prometheus",
+};
+
 /// The variable that passes the path of `kinformer` to the suite, and the target.
 const KINFORMER: (&str, &str) = ("KINFORMER_PROGRAM", "kinformer");
 /// The variables that pass the paths of examples to the suite, and the examples.
@@ -249,7 +258,7 @@ struct Programs {
 impl Programs {
     fn built() -> Result<Self, String> {
         let mut variables = Vec::new();
-        for program in [&CONTROL_PLANE, &CLIENT_GO, &CONTROLLER_RUNTIME] {
+        for program in [&CONTROL_PLANE, &CLIENT_GO, &CONTROLLER_RUNTIME, &PROMETHEUS] {
             variables.push((program.variable, program.built()?));
         }
         let mut targets = vec!["--features", "e2e/suite", "--test", SUITE, "--bin", KINFORMER.1];

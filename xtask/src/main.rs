@@ -9,6 +9,7 @@ mod codegen;
 mod contract;
 mod counted;
 mod cycles;
+mod dashboard;
 mod e2e;
 mod examples;
 mod files;
@@ -54,6 +55,8 @@ enum Task {
     Book,
     /// Draw the pictures of the documentation again
     Pictures,
+    /// Write the dashboard of the documentation again
+    Dashboard,
     /// Test the page of `kinformer serve` in a real browser, or write its screenshots
     Browser(browser::Args),
     /// Compare kinformer with client-go, controller-runtime and kube-runtime on such a kube-apiserver
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::E2e(args) => e2e::run(&args),
         Task::Book => book::run(),
         Task::Pictures => pictures::run(),
+        Task::Dashboard => dashboard::run(),
         Task::Browser(args) => browser::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::Counted(args) => counted::run(&args),

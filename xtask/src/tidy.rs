@@ -1,5 +1,6 @@
 //! Checks the structure of the workspace: the map, the dependency trees, the manifests, import cycles, the house
-//! rules, the words, the pages of examples, links, the table of names, pictures, and dependencies that are pre-releases.
+//! rules, the words, the pages of examples, links, the table of names, pictures, the dashboard, and dependencies that
+//! are pre-releases.
 
 use cargo_metadata::semver::Version;
 use cargo_metadata::{Metadata, MetadataCommand};
@@ -7,7 +8,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 use crate::contract::fail;
 use crate::files;
 use crate::map::{Crate, MAP, Map};
-use crate::{cycles, examples, links, names, pictures, rules, trees, words};
+use crate::{cycles, dashboard, examples, links, names, pictures, rules, trees, words};
 
 /// The file with the lists of words, which is not checked for them.
 const WORDS: &str = "xtask/src/words.rs";
@@ -36,6 +37,7 @@ fn problems() -> Result<Vec<String>, String> {
     problems.extend(links::problems()?);
     problems.extend(names::problems()?);
     problems.extend(pictures::problems()?);
+    problems.extend(dashboard::problems()?);
     problems.extend(files.iter().flat_map(rules::problems));
     let files = files.into_iter().chain(files::prose()?);
     problems.extend(files.filter(|file| file.path != WORDS).flat_map(|file| words::problems(&file)));

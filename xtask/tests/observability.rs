@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = include_str!("../../docs/observability.md");
+const ALERTS: &str = include_str!("../../docs/observability/alerts.yaml");
+const DASHBOARD: &str = include_str!("../../docs/observability/dashboard.json");
 
 /// Their log lines are not those of the libraries.
 const NOT_LISTED: [&str; 2] = ["cli", "testing"];
@@ -144,7 +146,69 @@ fn controller_metrics_are_listed() {
     });
     let names = metrics(
         source,
-        &["controller_runtime_", "workqueue_", "kinformer_events_", "kinformer_ring_", "leader_election_"],
+        &[
+            "controller_runtime_",
+            "workqueue_",
+            "kinformer_events_",
+            "kinformer_ring_",
+            "kinformer_workqueue_",
+            "leader_election_",
+        ],
     );
     assert_eq!(listed.collect::<BTreeSet<_>>(), names.map(str::to_owned).collect());
+}
+
+/// The names of all listed metrics, as a page has them.
+fn exported() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for heading in ["Metrics\n", "Controller metrics", "Metrics of clients"] {
+        for row in rows(heading) {
+            let [listed, kind, ..] = &*row else { panic!("{row:?}") };
+            for name in listed.split(", ") {
+                let name = name.strip_suffix("_total").unwrap_or(name);
+                let suffixes: &[&str] = match &**kind {
+                    "counter" => &["_total"],
+                    "histogram" => &["_bucket", "_count", "_sum"],
+                    _ => &[""],
+                };
+                names.extend(suffixes.iter().map(|suffix| format!("{name}{suffix}")));
+            }
+        }
+    }
+    names
+}
+
+/// The metrics that the alerts and the dashboard name are exported.
+#[test]
+fn alerts_and_dashboard_name_metrics() {
+    let exported = exported();
+    let prefixes = ["informer_", "kinformer_", "controller_", "workqueue_", "leader_", "rest_", "process_"];
+    for text in [ALERTS, DASHBOARD] {
+        let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        let named: BTreeSet<_> =
+            words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix))).collect();
+        assert!(named.len() > 10, "{named:?}");
+        let unknown: Vec<_> = named.iter().filter(|name| !exported.contains(**name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}
+
+/// Each alert is listed with its severity, has a link to what to do, and a test in which it must fire.
+#[test]
+fn alerts_are_listed_and_tested() {
+    let tests = include_str!("../../e2e/tests/suite/alerts/mod.rs");
+    let help = include_str!("../../docs/troubleshooting.md");
+    let mut alerts = BTreeSet::new();
+    for alert in ALERTS.split("- alert: ").skip(1) {
+        let name = alert.lines().next().unwrap();
+        let severity = alert.split("severity: ").nth(1).unwrap().split('}').next().unwrap();
+        assert!(alert.contains("\n        for: "), "{name}");
+        let link = format!("/docs/troubleshooting.md#{}\n", name.to_lowercase());
+        assert!(alert.contains(&link), "{name} has no link to {link}");
+        assert!(help.contains(&format!("\n### {name}\n")), "{name} is not in docs/troubleshooting.md");
+        assert!(tests.contains(&format!("Expected::new(\"{name}\")")), "{name} has no test");
+        alerts.insert([name, severity].map(str::to_owned).to_vec());
+    }
+    let listed: BTreeSet<_> = rows("Alerts").iter().map(|row| row[..2].to_vec()).collect();
+    assert_eq!(listed, alerts);
 }

@@ -115,7 +115,7 @@ impl ControllerCollector {
             return Ok(());
         }
         type Gauge = (&'static str, &'static str, fn(&Ring) -> usize);
-        let gauges: [Gauge; 3] = [
+        let gauges: [Gauge; 4] = [
             ("kinformer_ring_owned_slots", "Slots that this process owns", |ring| ring.status().owned.len()),
             ("kinformer_ring_owned_ranges", "Ranges of these slots", |ring| {
                 ring.status().owned.ranges().len()
@@ -124,6 +124,11 @@ impl ControllerCollector {
                 "kinformer_ring_unowned_slots",
                 "Slots that no process owns, as far as this one knows",
                 |ring| ring.status().unowned.len(),
+            ),
+            (
+                "kinformer_ring_problem",
+                "1 if something prevents this process from owning its share of the slots, else 0",
+                |ring| usize::from(ring.status().problem.is_some()),
             ),
         ];
         for (name, help, value) in gauges {
@@ -254,12 +259,23 @@ const GAUGES: [Metric<usize>; 2] = [
     ("controller_runtime_active_workers", "Reconciliations that run", |metrics| metrics.active),
 ];
 
+/// The keys with failures.
+const FAILING: Metric<usize> =
+    ("kinformer_workqueue_failing_keys", "Keys that have failed and not succeeded since", |metrics| {
+        metrics.queue.failing
+    });
+
 const QUEUE_COUNTERS: [Metric<u64>; 2] = [
     ("workqueue_adds", "Keys that were queued", |metrics| metrics.queue.adds),
     ("workqueue_retries", "Requests with a delay", |metrics| metrics.queue.retries),
 ];
 
-const QUEUE_DURATIONS: [Metric<Duration>; 2] = [
+const QUEUE_DURATIONS: [Metric<Duration>; 3] = [
+    (
+        "kinformer_workqueue_oldest_key_seconds",
+        "How long the key that has waited longest has been queued",
+        |metrics| metrics.queue.oldest,
+    ),
     (
         "workqueue_unfinished_work_seconds",
         "How long the keys in flight have been in flight, as a sum",
@@ -365,6 +381,7 @@ impl Collector for ControllerCollector {
             page.gauge(metric, of_controller, count)?;
         }
         page.depths()?;
+        page.gauge(FAILING, of_queue, count)?;
         for metric in QUEUE_COUNTERS {
             page.counter(metric, of_queue)?;
         }

@@ -308,7 +308,8 @@ impl KubeInformer {
         &self,
         collector: &kinformer_shared_informer::prometheus::InformerCollector,
     ) -> Result<(), Error> {
-        collector.add(&self.informer)
+        let arrival = Arc::downgrade(&self.arrival);
+        collector.add_with(&self.informer, move || arrival.upgrade().map_or(0, |arrival| arrival.failed()))
     }
 }
 

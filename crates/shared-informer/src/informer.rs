@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use kinformer_core::{KeyRef, Object, PartOrKey, ResourceVersion, Wait};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, ListenerBuilder, ListenerStream, Registration, SharedProcessor};
-use kinformer_reflector::{SourceError, StopReason};
+use kinformer_reflector::{ReflectorState, SourceError, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -590,6 +590,8 @@ impl<T: Object> Inner<T> {
             resource: self.resource.clone(),
             cluster: self.cluster.clone(),
             scope: self.scope.clone(),
+            synced: self.synced.is_cancelled(),
+            watching: self.list.current().iter().all(|part| is_watching(&part.reflector().state())),
             objects: snapshot.len(),
             resource_versions: snapshot.resource_versions().clone(),
             queue: self.queue.metrics(),
@@ -616,6 +618,10 @@ impl<T: Object> Inner<T> {
         };
         errors(false).next().or_else(|| errors(true).next())
     }
+}
+
+fn is_watching(state: &ReflectorState) -> bool {
+    matches!(state, ReflectorState::Watching { .. })
 }
 
 /// Ends all waits when a run ends, also if its future is dropped.

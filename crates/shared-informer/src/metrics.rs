@@ -31,6 +31,10 @@ pub struct InformerMetrics {
     pub cluster: Arc<str>,
     /// The subset of the resource's objects that the informer holds; empty for all.
     pub scope: Arc<str>,
+    /// Whether the store has had the first list of each part.
+    pub synced: bool,
+    /// Whether the watch of each part is open. Between two watches it is not.
+    pub watching: bool,
     /// The number of objects in the store.
     pub objects: usize,
     /// The version of each part in the store.

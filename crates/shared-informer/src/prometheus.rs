@@ -59,7 +59,11 @@ struct Identity {
 struct Registered {
     informer: Weak<dyn Metrics>,
     stopped: CancellationToken,
+    decode_errors: Arc<DecodeErrors>,
 }
+
+/// The number of decode errors that the informer itself does not count.
+type DecodeErrors = dyn Fn() -> u64 + Send + Sync;
 
 impl Registered {
     /// Returns whether the informer has stopped or was dropped.
@@ -93,9 +97,23 @@ impl InformerCollector {
     ///
     /// Follows client-go 0.37 (`InformerName`), which rejects a name that is taken.
     pub fn add<T: Object>(&self, informer: &SharedIndexInformer<T>) -> Result<(), Error> {
+        self.add_with(informer, || 0)
+    }
+
+    /// As [`Self::add`], for an informer whose objects are decoded by others, too: their errors are added to its own.
+    #[doc(hidden)]
+    pub fn add_with<T: Object>(
+        &self,
+        informer: &SharedIndexInformer<T>,
+        decode_errors: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<(), Error> {
         let inner = &informer.inner;
         let as_metrics: Arc<dyn Metrics> = inner.clone();
-        let new = Registered { informer: Arc::downgrade(&as_metrics), stopped: inner.stopped.clone() };
+        let new = Registered {
+            informer: Arc::downgrade(&as_metrics),
+            stopped: inner.stopped.clone(),
+            decode_errors: Arc::new(decode_errors),
+        };
         let identity = Identity {
             name: inner.name.clone(),
             resource: inner.resource.clone(),
@@ -119,14 +137,17 @@ impl InformerCollector {
 
     /// Returns the metrics of the informers, and the memory of their objects where it is known.
     fn metrics(&self) -> (Vec<InformerMetrics>, Vec<Option<u64>>) {
-        let informers: Vec<_> =
-            self.informers.lock().values().filter_map(|registered| registered.informer.upgrade()).collect();
-        let current = informers.iter().filter_map(|informer| informer.current());
-        current
-            .map(|(metrics, bytes)| {
-                (InformerMetrics { handlers: by_name(&metrics.handlers), ..metrics }, bytes)
-            })
-            .unzip()
+        let upgrade = |registered: &Registered| {
+            Some((registered.informer.upgrade()?, registered.decode_errors.clone()))
+        };
+        let informers: Vec<_> = self.informers.lock().values().filter_map(upgrade).collect();
+        let current = informers.iter().filter_map(|(informer, decode_errors)| {
+            let (mut metrics, bytes) = informer.current()?;
+            metrics.handlers = by_name(&metrics.handlers);
+            metrics.reflector.decode_errors += decode_errors();
+            Some((metrics, bytes))
+        });
+        current.unzip()
     }
 }
 
@@ -151,7 +172,13 @@ pub fn escaped(value: &str) -> String {
 /// A metric: its name, its help text, and its value in the metrics of an informer.
 type Metric = (&'static str, &'static str, fn(&InformerMetrics) -> Option<u64>);
 
-const GAUGES: [Metric; 6] = [
+const GAUGES: [Metric; 8] = [
+    ("informer_synced", "1 if the store has had the first list of each part, else 0", |metrics| {
+        Some(metrics.synced.into())
+    }),
+    ("informer_watching", "1 if the watch of each part is open, else 0", |metrics| {
+        Some(metrics.watching.into())
+    }),
     ("informer_queued_items", "Queued changes between the reflector and the store", |metrics| {
         Some(metrics.queue.depth as u64)
     }),

@@ -22,6 +22,9 @@ pub struct QueueMetrics {
     pub queue_duration: Histogram,
     /// `workqueue_work_duration_seconds`: how long keys were in flight.
     pub work_duration: Histogram,
+    /// How long the key that has waited longest has been queued. A key whose priority was raised is behind those that were
+    /// queued before the raise. client-go has no such metric.
+    pub oldest: Duration,
     /// `workqueue_unfinished_work_seconds`: how long the keys in flight have been in flight, as a sum.
     pub unfinished_work: Duration,
     /// `workqueue_longest_running_processor_seconds`: how long the longest of them has been in flight.

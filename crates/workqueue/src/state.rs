@@ -462,6 +462,9 @@ impl<K, C> State<K, C> {
             let now = self.stamp();
             metrics.queue_duration = durations.queue;
             metrics.work_duration = durations.work;
+            let oldest = self.oldest.first().map(|slot| self.entries.entry(slot).time);
+            metrics.oldest =
+                oldest.map_or(Duration::ZERO, |time| Duration::from_nanos(now.saturating_sub(time)));
             for (_, entry) in self.running.iter(&self.entries) {
                 let age = Duration::from_nanos(now.saturating_sub(entry.started));
                 metrics.unfinished_work += age;

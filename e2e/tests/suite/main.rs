@@ -9,6 +9,7 @@
 #![allow(clippy::too_many_lines, reason = "a test shows each step of a case")]
 
 mod access;
+mod alerts;
 mod cache;
 mod cluster;
 mod connections;

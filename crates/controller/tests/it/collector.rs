@@ -49,7 +49,7 @@ impl Page {
 }
 
 /// The page of a controller that has run has the names, the types, the buckets and the values.
-// contract: K-14a
+// contract: K-14a, K-14d
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn page_of_a_controller() {
     let cluster = Cluster::start().await;
@@ -104,6 +104,9 @@ async fn page_of_a_controller() {
     ] {
         assert_eq!(of(&format!("workqueue_{name}{labels}")), value, "{name}");
     }
+    for name in ["failing_keys", "oldest_key_seconds"] {
+        assert_eq!(of(&format!("kinformer_workqueue_{name}{labels}")), 0.0, "{name}");
+    }
     for priority in [-100, 0] {
         let labels = format!("{{name=\"numbers\",controller=\"numbers\",priority=\"{priority}\"}}");
         assert_eq!(of(&format!("workqueue_depth{labels}")), 0.0, "{priority}");
@@ -118,6 +121,7 @@ async fn page_of_a_controller() {
 
     let runtime = |name: &str, kind: &str| (format!("controller_runtime_{name}"), kind.to_owned());
     let queue = |name: &str, kind: &str| (format!("workqueue_{name}"), kind.to_owned());
+    let ours = |name: &str| (format!("kinformer_workqueue_{name}"), "gauge".to_owned());
     let types = [
         runtime("reconcile", "counter"),
         runtime("reconcile_errors", "counter"),
@@ -128,10 +132,12 @@ async fn page_of_a_controller() {
         runtime("max_concurrent_reconciles", "gauge"),
         runtime("active_workers", "gauge"),
         queue("depth", "gauge"),
+        ours("failing_keys"),
         queue("adds", "counter"),
         queue("retries", "counter"),
         queue("queue_duration_seconds", "histogram"),
         queue("work_duration_seconds", "histogram"),
+        ours("oldest_key_seconds"),
         queue("unfinished_work_seconds", "gauge"),
         queue("longest_running_processor_seconds", "gauge"),
     ];

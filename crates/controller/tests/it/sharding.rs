@@ -334,6 +334,7 @@ async fn slots_are_metrics() {
             format!("kinformer_ring_owned_slots{{name=\"shop\"}} {owned}"),
             format!("kinformer_ring_owned_ranges{{name=\"shop\"}} {ranges}"),
             "kinformer_ring_unowned_slots{name=\"shop\"} 0".to_owned(),
+            "kinformer_ring_problem{name=\"shop\"} 0".to_owned(),
             "kinformer_ring_moved_slots_total{name=\"shop\",move=\"begun\"} 1024".to_owned(),
             format!("kinformer_ring_moved_slots_total{{name=\"shop\",move=\"released\"}} {released}"),
             "kinformer_ring_moved_slots_total{name=\"shop\",move=\"stopped\"} 0".to_owned(),

@@ -1,11 +1,14 @@
 //! Informers of factories on one page of metrics.
 
+use std::collections::BTreeMap;
+
 use crate::common::{config_map, factory, server, soon, synced, version};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kinformer::prometheus::InformerCollector;
 use kinformer::{Informer, PartId, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kube_core::discovery::{ApiResource, Scope};
 use prometheus_client::{encoding::text, registry::Registry};
+use serde::Deserialize;
 
 /// A builder of factories that send no request.
 fn builder() -> SharedInformerFactoryBuilder {
@@ -54,6 +57,30 @@ async fn memory_of_the_stored_objects_is_a_metric() {
 
     maps.decode_on_arrival();
     assert_eq!((maps.status().bytes(), page()), (None, vec![]));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// Objects that cannot be decoded when they arrive are counted, also if the type is set by the program.
+// contract: F-14d
+#[tokio::test]
+async fn errors_of_decoding_on_arrival_are_a_metric() {
+    #[derive(Deserialize)]
+    struct Numbers {
+        #[serde(rename = "data")]
+        _data: BTreeMap<String, u64>,
+    }
+
+    let server = server().await;
+    server.create(config_map("default", "a", "no number")).unwrap();
+    let factory = factory(&server);
+    let (maps, collector) = (factory.informer::<ConfigMap>(), InformerCollector::new());
+    maps.cast::<Numbers>().decode_on_arrival();
+    maps.add_to(&collector).unwrap();
+    maps.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    let page = lines(&collector, "informer_decode_errors_total{");
+    assert_eq!(page, [r#"name="configmaps",resource="configmaps"} 1"#]);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -106,7 +106,7 @@ async fn incomplete_list_deletes_only_by_watch() {
 }
 
 /// The page contains the series of an informer until it stops or is dropped.
-// contract: I-09, I-30
+// contract: I-09, I-16f, I-30
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
 async fn page_has_an_informer_until_it_stops() {
@@ -133,6 +133,8 @@ async fn page_has_an_informer_until_it_stops() {
     let of = |handler: &str| format!(r#"{{name="items",resource="items.test",handler="{handler}"}}"#);
     for line in [
         format!("informer_queued_items{labels} 0"),
+        format!("informer_synced{labels} 1"),
+        format!("informer_watching{labels} 1"),
         format!("informer_objects{labels} 2"),
         format!("informer_unidentified_objects{labels} 0"),
         format!("informer_ignored_version_signs{labels} 0"),
@@ -176,6 +178,10 @@ async fn page_has_an_informer_until_it_stops() {
     let never_run = SharedIndexInformer::<Item>::builder(source).name("idle").build().unwrap();
     collector.add(&never_run).unwrap();
     assert!(page().contains(r#"name="idle""#));
+    for name in ["synced", "watching"] {
+        let line = format!(r#"informer_{name}{{name="idle",resource="idle"}} 0"#);
+        assert!(page().contains(&line), "no {line} in\n{}", page());
+    }
     drop(never_run);
     assert_eq!(samples(&page()), Vec::<String>::new(), "it was dropped");
 }

@@ -61,6 +61,26 @@ async fn unfinished_work_is_a_sum() {
     assert_eq!((metrics.unfinished_work, metrics.longest_running), (SECOND, SECOND));
 }
 
+/// A key that is queued again after its run, or raised, counts from its new place; one that is delayed does not count.
+// contract: W-09e
+#[tokio::test(start_paused = true)]
+async fn oldest_key_has_an_age() {
+    let queue = queue();
+    assert_eq!(queue.metrics().oldest, Duration::ZERO);
+    queue.add_after("delayed", 3600 * SECOND);
+    queue.add("a");
+    advance(SECOND).await;
+    queue.add("b");
+    advance(SECOND).await;
+    assert_eq!(queue.metrics().oldest, 2 * SECOND);
+    queue.add_with("a", Add::new().priority(1));
+    assert_eq!(queue.metrics().oldest, SECOND, "a is behind b now");
+    take(&queue).done();
+    assert_eq!(queue.metrics().oldest, SECOND, "b is left");
+    take(&queue).done();
+    assert_eq!(queue.metrics().oldest, Duration::ZERO);
+}
+
 // contract: W-09d
 #[tokio::test(start_paused = true)]
 async fn durations_are_optional() {
