@@ -218,7 +218,7 @@ pub(crate) struct GetArgs {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
-    /// Output format: json, yaml, name, wide, or jsonpath=TEMPLATE
+    /// Output format: json, yaml, name, wide, jsonpath=TEMPLATE, or custom-columns=TITLE:FIELD.PATH,...
     #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_default_value = true)]
     pub(crate) output: GetFormat,
     /// Leave out the headers of tables
@@ -557,6 +557,7 @@ mod tests {
             "get pods -w --sort-by .a",
             "get pods -o custom",
             "get pods -o jsonpath={.a",
+            "get pods -o custom-columns=NAME",
             "watch pods --encoding yaml",
             "watch pods --watch-list=no",
             "watch pods -A=no",

@@ -2,6 +2,7 @@
 //!
 //! It requests what kubectl requests. Only `--index` and `--list-indexes` read through an informer.
 
+mod columns;
 pub(crate) mod format;
 mod index;
 mod requests;
@@ -160,7 +161,10 @@ impl Get<'_> {
         let is_empty = found.iter().all(|(_, objects)| objects.len() == 0);
         // An error means that the reader has closed the output.
         let _ = self.output.lines(self.print(&found)).await;
-        let has_table = matches!(self.args.output, GetFormat::Table { .. } | GetFormat::Name);
+        let has_table = matches!(
+            self.args.output,
+            GetFormat::Table { .. } | GetFormat::Name | GetFormat::CustomColumns(_)
+        );
         if is_empty && errors.is_empty() && has_table {
             let of_namespace = targets.iter().any(|target| target.served.namespaced);
             text::to_stderr(&show::nothing(self.namespaces.only().filter(|_| of_namespace)));
@@ -286,8 +290,14 @@ impl Get<'_> {
         }
         let is_alone = names().count() == 1;
         let has_output = !is_alone || !objects.is_empty();
-        match self.args.output {
+        match &self.args.output {
             GetFormat::Table { .. } | GetFormat::Name => text,
+            GetFormat::CustomColumns(_) if objects.is_empty() => text,
+            GetFormat::CustomColumns(columns) => {
+                let lines = columns.lines(&objects, layout.headers, &mut Vec::new());
+                lines.iter().for_each(|line| text.push(line));
+                text
+            }
             _ if has_output => show::objects(&self.args.output, &objects, is_alone),
             _ => text,
         }

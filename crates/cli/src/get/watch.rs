@@ -97,6 +97,12 @@ impl Get<'_> {
             (Found::Objects(objects), GetFormat::Name) => {
                 show::names(&target.served, objects).iter().for_each(|line| text.push(line));
             }
+            (Found::Objects(objects), GetFormat::CustomColumns(columns)) => {
+                let headers = is_first && !self.args.no_headers;
+                if !(is_first && objects.is_empty()) {
+                    columns.lines(objects, headers, widths).iter().for_each(|line| text.push(line));
+                }
+            }
             (Found::Objects(objects), format) => {
                 for object in objects {
                     if matches!(format, GetFormat::Yaml) {

@@ -169,6 +169,13 @@ async fn formats_are_those_of_kubectl() {
         ended.stdout
     };
     assert_eq!(get("po -A -o name").await, "pod/p0\npod/p1\npod/x\n");
+    let columns = "po -A -o custom-columns=POD:.metadata.name,NODE:.spec.nodeName,NO:.spec.none";
+    assert_eq!(
+        get(columns).await,
+        "POD  NODE    NO\np0   node-1  <none>\np1   node-1  <none>\nx    node-2  <none>\n"
+    );
+    assert_eq!(get("po p1 --no-headers -o custom-columns=P:metadata.name").await, "p1\n");
+    assert_eq!(get("po -l app=none -o custom-columns=P:metadata.name").await, "");
     assert_eq!(get("po/p1 ns/other -o name").await, "pod/p1\nnamespace/other\n");
     assert_eq!(get("po -l app=web -o jsonpath={.items[*].metadata.name}").await, "p0 p1\n");
     let each = "po -A -o jsonpath={range~.items[*]}{.metadata.name}{\"\\t\"}{.spec.nodeName}{\"\\n\"}{end}";
