@@ -109,8 +109,8 @@ export async function apiServer(t, pods = 0) {
 }
 
 /** `kinformer serve` on an API server. A port serves a page at the same address again. */
-export function serve(t, server, resources, { port = 0, args = [] } = {}) {
-  return start(t, PROGRAM, ["serve", resources, "--all-namespaces", "--server", server.url, "--listen", `127.0.0.1:${port}`, ...args]);
+export function serve(t, server, resources, { port = 0, args = [], scope = ["--all-namespaces"] } = {}) {
+  return start(t, PROGRAM, ["serve", resources, ...scope, "--server", server.url, "--listen", `127.0.0.1:${port}`, ...args]);
 }
 
 /** The example with a handler that is behind. */

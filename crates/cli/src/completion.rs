@@ -14,6 +14,7 @@ use crate::args::{Cli, CompletionArgs, GlobalArgs};
 use crate::connect::{self, Connection};
 use crate::exit::Error;
 use crate::get;
+use crate::namespaces::Namespaces;
 use crate::output::Output;
 use crate::resources::Catalogue;
 use crate::stop::Stop;
@@ -35,6 +36,7 @@ fn command() -> Command {
     let completed = |values: Complete| move |arg: Arg| arg.add(ArgValueCompleter::new(values));
     Cli::command()
         .mut_arg("namespace", completed(namespaces))
+        .mut_arg("exclude-namespace", completed(namespaces))
         .mut_arg("context", completed(contexts))
         .mut_arg("cluster", completed(clusters))
         .mut_arg("user", completed(users))
@@ -79,14 +81,15 @@ fn users(current: &OsStr) -> Vec<CompletionCandidate> {
     of_kubeconfig(current, |kubeconfig| kubeconfig.users().map(str::to_owned).collect())
 }
 
-/// The namespaces of the cluster.
+/// The namespaces of the cluster, after a comma as well.
 fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
+    let (before, last) = after_comma(&current);
     let found = ask(async |connection, catalogue, _| {
         let served = catalogue.find_all(&["namespaces".to_owned()], &["list"])?;
-        get::names_of(connection, &served, None).await
+        get::names_of(connection, &served, &Namespaces::default(), None).await
     });
-    candidates("", &current, found)
+    candidates(before, last, found)
 }
 
 /// The resources of the cluster, after a comma as well.
@@ -109,7 +112,7 @@ fn words(current: &OsStr) -> Vec<CompletionCandidate> {
     };
     let found = ask(async |connection, catalogue, global: &GlobalArgs| {
         let served = catalogue.find_all(std::slice::from_ref(&kind), &["list"])?;
-        get::names_of(connection, &served, connection.namespace(&global.scope).as_deref()).await
+        get::names_of(connection, &served, &connection.namespaces(&global.scope), None).await
     });
     candidates(&before, name, found)
 }

@@ -11,6 +11,7 @@ use kube_client::{Client, Config};
 use crate::args::{ClusterArgs, ScopeArgs};
 use crate::embedded::Embedded;
 use crate::exit::Error;
+use crate::namespaces::Namespaces;
 use crate::plain_http;
 use crate::token::TokenSource;
 
@@ -51,12 +52,9 @@ impl Connection {
         Ok(Self { client, server, default_namespace, request_timeout, embedded })
     }
 
-    /// Returns the namespace to read; `None` for all.
-    pub(crate) fn namespace(&self, scope: &ScopeArgs) -> Option<String> {
-        if scope.all_namespaces {
-            return None;
-        }
-        scope.namespace.clone().or_else(|| self.default_namespace.clone())
+    /// Returns the namespaces to read.
+    pub(crate) fn namespaces(&self, scope: &ScopeArgs) -> Namespaces {
+        Namespaces::of(scope, self.default_namespace.as_deref())
     }
 
     /// Waits for requests within the time that the command line allows, or else the given one.

@@ -38,9 +38,26 @@ impl FatalErrors {
 
     /// Handles an error of any informer: the body of the error hook. Returns whether the error ends the program.
     pub(crate) fn report(&self, failure: &Failure<'_>) -> bool {
-        let errors = self.by_informer.lock().get(failure.reflector).cloned();
+        let by_informer = self.by_informer.lock();
+        let errors = informer_of(failure.reflector, by_informer.keys());
+        let errors = errors.and_then(|informer| by_informer.get(informer)).cloned();
+        drop(by_informer);
         errors.is_some_and(|errors| errors.report(failure))
     }
+}
+
+/// Returns the informer of a reflector: that of a part of several has the name of the part behind it, as in
+/// `pods (team-a)`.
+pub(crate) fn informer_of<'a>(
+    reflector: &str,
+    informers: impl Iterator<Item = &'a String>,
+) -> Option<&'a String> {
+    let is_of = |informer: &&String| {
+        reflector
+            .strip_prefix(informer.as_str())
+            .is_some_and(|part| part.is_empty() || part.starts_with(" ("))
+    };
+    informers.filter(is_of).max_by_key(|informer| informer.len())
 }
 
 /// Receives the errors of one reflector.
@@ -109,6 +126,19 @@ mod tests {
     fn refusals_and_invalid_requests_are_fatal() {
         assert_eq!((code(401), code(403)), (Some(4), Some(4)));
         assert_eq!((code(400), code(404)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn parts_are_those_of_the_longest_name() {
+        let informers = ["pods", "pods (metadata)", "pods.metrics.k8s.io"].map(str::to_owned);
+        for (reflector, informer) in [
+            ("pods", Some("pods")),
+            ("pods (team-a)", Some("pods")),
+            ("pods (metadata) (team-a)", Some("pods (metadata)")),
+            ("podsets", None),
+        ] {
+            assert_eq!(informer_of(reflector, informers.iter()).map(String::as_str), informer, "{reflector}");
+        }
     }
 
     #[test]

@@ -2,31 +2,39 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Namespace;
 use kinformer::{
-    FieldPath, Informer, ReflectorOptions, SharedInformerFactory, SharedInformerFactoryBuilder, WatchListMode,
+    FieldPath, Informer, LabelSelector, ReflectorOptions, SharedInformerFactory,
+    SharedInformerFactoryBuilder, WatchListMode,
 };
 use kinformer_serve::FailureLog;
 use kube_core::discovery::Scope;
 use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::args::ReadingArgs;
 use crate::connect::Connection;
 use crate::display_fields::DisplayFields;
 use crate::exit::Error;
 use crate::fatal_errors::{FatalError, FatalErrors};
+use crate::namespaces::Namespaces;
 use crate::outages::Outages;
 use crate::resources::Served;
+use crate::stop::Stop;
 
 /// How long handlers may take to return during shutdown.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long the first list of namespaces may take.
+const NAMESPACES: Duration = Duration::from_secs(120);
 
 /// What to read of each resource, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading<'a> {
-    /// The namespace of namespaced resources; `None` for all.
-    pub(crate) namespace: Option<&'a str>,
+    /// The namespaces of namespaced resources.
+    pub(crate) namespaces: &'a Namespaces,
     pub(crate) labels: Option<&'a str>,
     pub(crate) fields: Option<&'a str>,
     /// Whether to fetch only metadata.
@@ -36,14 +44,17 @@ pub(crate) struct Reading<'a> {
     pub(crate) how: ReadingArgs,
 }
 
+/// The informer of the namespaces that the scope follows, and the receiver of its fatal error.
+pub(crate) type Following = (Informer<DisplayFields>, FatalError);
+
 /// Informers that are started and stopped together.
 pub(crate) struct Informers<'a> {
     factory: SharedInformerFactory,
     reading: Reading<'a>,
     fatal_errors: FatalErrors,
     outages: Outages,
-    /// The tasks that report the ends of outages; they end with this set.
-    reporters: Mutex<JoinSet<()>>,
+    /// The tasks that report the ends of outages and follow namespaces; they end with this set.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl<'a> Informers<'a> {
@@ -73,9 +84,7 @@ impl<'a> Informers<'a> {
                 }
                 log.record(failure);
             });
-        if let Some(namespace) = reading.namespace {
-            builder = builder.namespace(namespace);
-        }
+        builder = builder.namespaces(reading.namespaces.names().iter().map(String::as_str));
         if let Some(encoding) = reading.how.encoding {
             builder = builder.encoding(encoding);
         }
@@ -83,18 +92,72 @@ impl<'a> Informers<'a> {
             let without = |options: ReflectorOptions| options.watch_list(WatchListMode::Off);
             builder = builder.reflector(without);
         }
-        let (labels, fields) = (reading.labels.map(str::to_owned), reading.fields.map(str::to_owned));
-        builder = builder.tweak_list_options(move |params| {
-            for (name, selector) in [("labelSelector", &labels), ("fieldSelector", &fields)] {
-                if let Some(selector) = selector {
-                    params.set(name, selector);
-                }
+        for served in resources {
+            builder = restricted(builder, served, &reading);
+        }
+        let factory = builder.build();
+        if !reading.namespaces.excluded().is_empty() {
+            // Without informers, the scope is set at once.
+            _ = factory.set_scope(&reading.namespaces.scope()).now_or_never();
+        }
+        Self { factory, reading, fatal_errors, outages, tasks: Mutex::default() }
+    }
+
+    /// Makes the scope of all informers follow the namespaces that the command line selects by their labels, if it does.
+    /// Returns the informer of namespaces. Until the namespaces are known, the scope is empty.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: the selector is invalid, or namespaces are read with selectors of their own.
+    pub(crate) fn follow_namespaces(&self) -> Result<Option<Following>, Error> {
+        let Some(selector) = self.reading.namespaces.selector() else { return Ok(None) };
+        let informer: Informer<DisplayFields> = self.factory.metadata::<Namespace>().cast();
+        let api = informer.selection().api_resource().clone();
+        if informer.selection().label_selector("").is_some()
+            || informer.selection().field_selector("").is_some()
+        {
+            return Err(Error::Usage(format!(
+                "{} cannot be restricted by -l or --field-selector together with --namespace-selector",
+                api.plural
+            )));
+        }
+        let fatal_error = self.registered(&informer, "list namespaces");
+        let following = self.factory.follow_namespaces(selector, self.reading.namespaces.scope());
+        let following = following.map_err(|error| Error::Usage(error.to_string()))?;
+        self.tasks.lock().spawn(async move {
+            if let Err(error) = following.await {
+                tracing::warn!(%error, "the scope does not follow the namespaces any more");
             }
         });
-        for served in resources {
-            builder = dropping(builder, served, (reading.dropped)(served));
+        Ok(Some((informer, fatal_error)))
+    }
+
+    /// As [`Self::follow_namespaces`], and waits until the namespaces are known. Call it before [`Self::of`], so that the
+    /// first list of an informer is that of the namespaces. Returns `false` if `stop` comes first.
+    ///
+    /// # Errors
+    /// As [`Self::follow_namespaces`], or the namespaces cannot be listed.
+    pub(crate) async fn know_namespaces(&self, stop: &Stop) -> Result<bool, Error> {
+        let Some((informer, fatal_error)) = self.follow_namespaces()? else { return Ok(true) };
+        self.start()?;
+        tokio::select! {
+            biased;
+            Ok(error) = fatal_error => return Err(error),
+            synced = informer.wait_for_sync().until(Instant::now() + NAMESPACES) => {
+                synced.map_err(|error| Error::Timeout(error.to_string()))?;
+            }
+            () = stop.requested() => return Ok(false),
         }
-        Self { factory: builder.build(), reading, fatal_errors, outages, reporters: Mutex::default() }
+        let other = |error| Error::Runtime(std::io::Error::other(error));
+        let snapshot = informer.snapshot().map_err(other)?;
+        let selector: Result<LabelSelector, _> =
+            self.reading.namespaces.selector().unwrap_or_default().parse();
+        let selector = selector.map_err(|error| Error::Usage(error.to_string()))?;
+        let matching = snapshot.iter().filter(|namespace| selector.matches_object(&**namespace.object()));
+        let names = matching.map(|namespace| namespace.key().name().to_owned());
+        // The scope that the task sets too, maybe later.
+        let scope = self.reading.namespaces.within(names).scope();
+        self.factory.set_scope(&scope).await.map_err(|error| Error::Runtime(std::io::Error::other(error)))?;
+        Ok(true)
     }
 
     /// Returns the informer of a resource, not yet started, and the receiver of its fatal error.
@@ -108,13 +171,20 @@ impl<'a> Informers<'a> {
         if self.reading.how.eager {
             informer.decode_on_arrival();
         }
-        let what = match self.reading.namespace.filter(|_| served.namespaced) {
-            Some(namespace) => format!("list {} in namespace {namespace:?}", served.name()),
-            None => format!("list {}", served.name()),
+        let what = match self.reading.namespaces.names() {
+            [_, ..] if served.namespaced => {
+                format!("list {} in {}", served.name(), self.reading.namespaces.in_words())
+            }
+            _ => format!("list {}", served.name()),
         };
-        let fatal_error = self.fatal_errors.add(informer.name(), &what);
-        self.reporters.lock().spawn(self.outages.add(informer.clone()));
+        let fatal_error = self.registered(&informer, &what);
         (informer, fatal_error)
+    }
+
+    /// Registers an informer for the reports of its errors.
+    fn registered(&self, informer: &Informer<DisplayFields>, what: &str) -> FatalError {
+        self.tasks.lock().spawn(self.outages.add(informer.clone()));
+        self.fatal_errors.add(informer.name(), what)
     }
 
     /// Starts all informers that were requested.
@@ -133,12 +203,22 @@ impl<'a> Informers<'a> {
     }
 }
 
-fn dropping(
+/// Applies the selectors and the dropped fields to one resource: not to the namespaces that the scope follows.
+fn restricted(
     builder: SharedInformerFactoryBuilder,
     served: &Served,
-    dropped: &[&[&str]],
+    reading: &Reading<'_>,
 ) -> SharedInformerFactoryBuilder {
     let resource = &served.resource;
     let named = GroupVersionResource::gvr(&resource.group, &resource.version, &resource.plural);
-    builder.resource(&named, |options| options.drop_fields(dropped.iter().map(|path| FieldPath::new(path))))
+    let dropped = (reading.dropped)(served);
+    builder.resource(&named, |mut options| {
+        if let Some(labels) = reading.labels {
+            options = options.labels(labels);
+        }
+        if let Some(fields) = reading.fields {
+            options = options.fields(fields);
+        }
+        options.drop_fields(dropped.iter().map(|path| FieldPath::new(path)))
+    })
 }

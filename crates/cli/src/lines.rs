@@ -177,8 +177,7 @@ impl Lines {
 
     /// Appends the last line, with the counters.
     pub(crate) fn stopped(&self, to: &mut Text, summary: Summary, usage: Usage) {
-        // The scope of a run is fixed.
-        let Summary { adds, updates, deletes, leaves: _, relists, to_sync } = summary;
+        let Summary { adds, updates, deletes, leaves, relists, to_sync } = summary;
         if self.format == Format::Json {
             let stopped = JsonStopped {
                 event: "stopped",
@@ -186,6 +185,7 @@ impl Lines {
                 adds,
                 updates,
                 deletes,
+                leaves,
                 relists,
                 peak_memory_bytes: usage.peak_memory_bytes,
                 cpu_seconds: usage.cpu_seconds,
@@ -194,8 +194,9 @@ impl Lines {
             return to.json(&stopped);
         }
         let (name, width) = (&self.resource, self.width);
+        let left = if leaves == 0 { String::new() } else { format!("{leaves} left, ") };
         to.push(&self.line().then(format_args!(
-            "stopped {name:<width$} {adds} adds, {updates} updates, {deletes} deletes, {relists} relists"
+            "stopped {name:<width$} {adds} adds, {updates} updates, {deletes} deletes, {left}{relists} relists"
         )));
     }
 }
@@ -285,6 +286,7 @@ struct JsonStopped<'a> {
     adds: u64,
     updates: u64,
     deletes: u64,
+    leaves: u64,
     relists: u64,
     peak_memory_bytes: Option<u64>,
     cpu_seconds: Option<f64>,
@@ -387,7 +389,7 @@ mod tests {
         let mut lines = Text::default();
         let json = Lines::new(Format::Json, "pods".into(), 0);
         json.synced(&mut lines, 3, Duration::from_millis(5));
-        let summary = Summary { adds: 3, updates: 2, deletes: 1, leaves: 0, relists: 0, to_sync: None };
+        let summary = Summary { adds: 3, updates: 2, deletes: 1, leaves: 4, relists: 0, to_sync: None };
         json.stopped(&mut lines, summary, Usage { peak_memory_bytes: Some(7), cpu_seconds: None });
         let lines: Vec<Value> =
             lines.as_str().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -395,7 +397,7 @@ mod tests {
             lines,
             [
                 json!({"event": "synced", "resource": "pods", "count": 3}),
-                json!({"event": "stopped", "resource": "pods", "adds": 3, "updates": 2, "deletes": 1, "relists": 0,
+                json!({"event": "stopped", "resource": "pods", "adds": 3, "updates": 2, "deletes": 1, "leaves": 4, "relists": 0,
                 "peakMemoryBytes": 7, "cpuSeconds": null, "secondsToSync": null}),
             ]
         );

@@ -16,6 +16,7 @@ mod informers;
 mod lines;
 mod logs;
 mod man;
+mod namespaces;
 mod outages;
 mod output;
 mod plain_http;

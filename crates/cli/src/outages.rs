@@ -6,57 +6,84 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use kinformer::{Failure, Informer};
 use kinformer_core::internal::with_causes;
-use kinformer_reflector::{Recovery, ReflectorState};
+use kinformer_reflector::{Recovery, ReflectorHandle, ReflectorState};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Level;
 
 use crate::display_fields::DisplayFields;
+use crate::fatal_errors::informer_of;
 use crate::lines::format_duration;
 use crate::text::{self, Line};
 
+const FORBIDDEN: u16 = 403;
+
 /// The failures of some informers. Clones share one state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outages(Arc<Mutex<HashMap<String, Outage>>>);
+pub(crate) struct Outages(Arc<Mutex<State>>);
 
-/// The present outage of an informer, if there is one.
+#[derive(Debug, Default)]
+struct State {
+    /// By name.
+    informers: HashMap<String, OfInformer>,
+    /// By the name in their lines: that of an informer, or of one of its parts.
+    outages: HashMap<String, Outage>,
+}
+
 #[derive(Debug)]
-struct Outage {
-    /// When the first request of the present row failed.
-    began: Option<Instant>,
-    /// When the outage that has been reported began.
-    reported: watch::Sender<Option<Instant>>,
+struct OfInformer {
+    reported: mpsc::UnboundedSender<Reported>,
     /// The number of errors that concerned one object.
     skipped: u64,
 }
 
+/// A row of failed requests.
+#[derive(Debug, Default)]
+struct Outage {
+    /// When the first request of the present row failed.
+    began: Option<Instant>,
+    is_reported: bool,
+}
+
+/// An outage that has been reported.
+#[derive(Debug)]
+struct Reported {
+    name: String,
+    /// The reflector whose request failed.
+    reflector: String,
+    began: Instant,
+}
+
 impl Outages {
-    /// Registers an informer. Returns a future that reports the end of each of its outages, and ends with the informer.
+    /// Registers an informer. Returns a future that reports the end of each of its outages, and ends with `self`.
     pub(crate) fn add(&self, informer: Informer<DisplayFields>) -> impl Future<Output = ()> + use<> {
-        let (reported, mut outage) = watch::channel(None);
-        let name = informer.name().to_owned();
-        self.0.lock().insert(name.clone(), Outage { began: None, reported, skipped: 0 });
-        let all = self.0.clone();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "no outage is reported twice before its end, so there is at most one item for each part"
+        )]
+        let (reported, mut outages) = mpsc::unbounded_channel();
+        let of_informer = OfInformer { reported, skipped: 0 };
+        self.0.lock().informers.insert(informer.name().to_owned(), of_informer);
+        let all = Arc::downgrade(&self.0);
         async move {
-            while let Ok(began) = outage.wait_for(Option::is_some).await.map(|began| *began) {
-                let parts = informer.status().parts();
-                for part in parts.iter() {
-                    // The state before the failure may still be the published one.
-                    let reflector = part.reflector();
-                    reflector.state_where(|state| !is_watching(state)).await;
-                    if !is_watching(&reflector.state_where(is_watching).await) {
-                        return;
+            let mut ends = FuturesUnordered::new();
+            loop {
+                tokio::select! {
+                    Some(outage) = outages.recv() => ends.push(end_of(informer.clone(), outage)),
+                    Some((name, after)) = ends.next() => {
+                        let Some(all) = all.upgrade() else { return };
+                        all.lock().outages.remove(&name);
+                        if let Some(after) = after {
+                            text::to_stderr(&Line::new(format_args!("{name}: connected again after {after}")));
+                        }
                     }
+                    else => return,
                 }
-                if let Some(outage) = all.lock().get_mut(&name) {
-                    outage.began = None;
-                    outage.reported.send_replace(None);
-                }
-                let after = began.map_or_else(String::new, |began| format_duration(began.elapsed()));
-                text::to_stderr(&Line::new(format_args!("{name}: connected again after {after}")));
             }
         }
     }
@@ -71,29 +98,59 @@ impl Outages {
     }
 
     fn line(&self, failure: &Failure<'_>) -> Option<Line> {
-        let (name, error) = (failure.reflector, failure.error);
+        let (reflector, error) = (failure.reflector, failure.error);
         let reason = with_causes(error);
-        let mut all = self.0.lock();
-        let outage = all.get_mut(name)?;
+        let mut state = self.0.lock();
+        let State { informers, outages } = &mut *state;
+        let informer = informer_of(reflector, informers.keys())?.clone();
+        let of_informer = informers.get_mut(&informer)?;
         if failure.recovery == Recovery::Skip {
-            outage.skipped += 1;
-            let line = || Line::new(format_args!("{name}: {reason}"));
-            return outage.skipped.is_power_of_two().then(line);
+            of_informer.skipped += 1;
+            let line = || Line::new(format_args!("{informer}: {reason}"));
+            return of_informer.skipped.is_power_of_two().then(line);
         }
-        if failure.failures <= 1 {
+        // A part can be refused alone; all lose their connections together.
+        let is_refused = error.status().is_some_and(|status| status.code == FORBIDDEN);
+        let name = if is_refused { reflector.to_owned() } else { informer };
+        let outage = outages.entry(name.clone()).or_default();
+        if failure.failures <= 1 && !outage.is_reported {
             outage.began = Some(Instant::now());
         }
         let is_repaired_by_the_next = error.is_expired() || failure.failures <= 1 && error.is_retryable();
-        let is_reported = outage.reported.borrow().is_some();
-        if is_repaired_by_the_next || is_reported || failure.recovery == Recovery::FallBackToList {
+        if is_repaired_by_the_next || outage.is_reported || failure.recovery == Recovery::FallBackToList {
             return None;
         }
-        outage.reported.send_replace(outage.began.or_else(|| Some(Instant::now())));
-        Some(match error.status() {
+        outage.is_reported = true;
+        let began = outage.began.unwrap_or_else(Instant::now);
+        let line = Some(match error.status() {
             Some(_) => Line::new(format_args!("{name}: {reason}; retrying")),
             None => Line::new(format_args!("{name}: connection lost: {reason}; retrying")),
-        })
+        });
+        // An error means that the program ends.
+        _ = of_informer.reported.send(Reported { name, reflector: reflector.to_owned(), began });
+        line
     }
+}
+
+/// Waits for the end of an outage. Returns its name, and how long it took; `None` if the part has left or stopped.
+async fn end_of(informer: Informer<DisplayFields>, outage: Reported) -> (String, Option<String>) {
+    let Reported { name, reflector, began } = outage;
+    let parts = informer.status().parts();
+    let Some(part) = parts.iter().find(|part| part.reflector().name() == reflector) else {
+        return (name, None);
+    };
+    // The state before the failure may still be the published one.
+    part.reflector().state_where(|state| !is_watching(state)).await;
+    let has_recovered = is_watching(&part.reflector().state_where(is_watching).await);
+    let others = parts.iter().filter(|_| name == informer.name());
+    for other in others.map(|part| part.reflector()) {
+        other.state_where(|state| is_watching(state) || is_refused(other)).await;
+    }
+    (name, has_recovered.then(|| format_duration(began.elapsed())))
+}
+
+fn is_refused(reflector: &ReflectorHandle) -> bool {
+    reflector.last_error().is_some_and(|error| error.status().is_some_and(|status| status.code == FORBIDDEN))
 }
 
 fn is_watching(state: &ReflectorState) -> bool {

@@ -20,7 +20,7 @@ pub(crate) fn check(selectors: &SelectorArgs) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Usage`]: the problem and its position.
-fn check_labels(selector: &str) -> Result<(), Error> {
+pub(crate) fn check_labels(selector: &str) -> Result<(), Error> {
     let parsed: Result<LabelSelector, _> = selector.parse();
     parsed.map(drop).map_err(|error| Error::Usage(error.to_string()))
 }

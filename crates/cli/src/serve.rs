@@ -52,7 +52,7 @@ async fn serve(
     stop: &Stop,
 ) -> Result<(), Error> {
     let reading = Reading {
-        namespace: session.namespace.as_deref(),
+        namespaces: &session.namespaces,
         labels: args.selectors.selector.as_deref(),
         fields: args.selectors.field_selector.as_deref(),
         metadata_only: args.metadata_only,
@@ -69,6 +69,9 @@ async fn serve(
         let (informer, _) = informers.of(served);
         add_indexes(&informer, added)?;
         server = server.informer(&informer);
+    }
+    if let Some((namespaces, _)) = informers.follow_namespaces()? {
+        server = server.informer(&namespaces);
     }
     for index in added {
         server = server.index_fields(&index.name, [index.path.join(".")]);
@@ -189,8 +192,7 @@ fn add_indexes(informer: &Informer<DisplayFields>, added: &[FieldIndex]) -> Resu
 fn hints(args: &ServeArgs, has_token: bool, session: &Session) -> Vec<Line> {
     let dim = Style::new().fg_color(Some(AnsiColor::BrightBlack.into()));
     let names: Vec<String> = session.resources.iter().map(|served| served.name()).collect();
-    let place =
-        session.namespace.as_ref().map_or("all namespaces".to_owned(), |name| format!("namespace {name}"));
+    let place = session.namespaces.in_words();
     let what = format_args!("serves {} of {place}, from {}", names.join(", "), session.connection.server)
         .to_string();
     let mut lines = vec![Line::default().styled(dim, format_args!("{what}"))];

@@ -5,18 +5,18 @@ use std::time::Duration;
 use crate::args::GlobalArgs;
 use crate::connect::Connection;
 use crate::exit::Error;
+use crate::namespaces::Namespaces;
 use crate::resources::{Catalogue, Served};
 use crate::stop::Stop;
 
 /// How long discovery may take.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// A cluster, the requested resources, and the namespace.
+/// A cluster, the requested resources, and the namespaces.
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) resources: Vec<Served>,
-    /// The namespace of namespaced resources; `None` for all.
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespaces: Namespaces,
 }
 
 /// A cluster and all its resources.
@@ -29,8 +29,10 @@ impl Discovered {
     /// Connects to the cluster and discovers its resources; `None` if `stop` comes first.
     ///
     /// # Errors
-    /// The server cannot be reached, does not answer in time or rejects the request.
+    /// The server cannot be reached, does not answer in time or rejects the request. [`Error::Usage`] for an invalid selector
+    /// of namespaces.
     pub(crate) async fn begin(global: &GlobalArgs, stop: &Stop) -> Result<Option<Self>, Error> {
+        global.scope.check()?;
         let connection = Connection::open(&global.cluster).await?;
         let discovery = Catalogue::discover(&connection.client, &connection.server);
         let discovery = connection.in_time(Some(DISCOVERY), "the discovery requests", discovery);
@@ -60,14 +62,14 @@ impl Session {
             return Ok(None);
         };
         let resources = catalogue.find_all(names, verbs)?;
-        let namespace = connection.namespace(&global.scope);
+        let namespaces = connection.namespaces(&global.scope);
         let found: Vec<String> = resources.iter().map(Served::name).collect();
         tracing::info!(
             server = connection.server,
             resources = found.join(","),
-            namespace,
+            namespaces = namespaces.in_words(),
             "resources discovered"
         );
-        Ok(Some(Self { connection, resources, namespace }))
+        Ok(Some(Self { connection, resources, namespaces }))
     }
 }

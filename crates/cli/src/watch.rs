@@ -52,6 +52,20 @@ fn dropped(args: &WatchArgs) -> fn(&Served) -> &'static [&'static [&'static str]
     }
 }
 
+/// What is read.
+fn reading<'a>(args: &'a WatchArgs, session: &'a Session) -> Reading<'a> {
+    // An object is printed as the server has sent it.
+    let encoding = if args.objects { Some(Encoding::Json) } else { args.reading.encoding };
+    Reading {
+        namespaces: &session.namespaces,
+        labels: args.selectors.selector.as_deref(),
+        fields: args.selectors.field_selector.as_deref(),
+        metadata_only: args.metadata_only,
+        dropped: dropped(args),
+        how: ReadingArgs { encoding, ..args.reading },
+    }
+}
+
 /// The result of a printer task, with the index of its resource on the command line.
 type Ended = (usize, Result<Summary, Error>);
 
@@ -61,23 +75,20 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
     let began = Instant::now();
     let end = if args.until_synced { EndCondition::Synced } else { EndCondition::Stopped };
     let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
-    // An object is printed as the server has sent it.
-    let encoding = if args.objects { Some(Encoding::Json) } else { args.reading.encoding };
     let more = More {
         changes: Some(changes::describe),
         timestamps: args.timestamps,
         objects: args.objects,
         colours: output::has_colours(),
     };
-    let reading = Reading {
-        namespace: session.namespace.as_deref(),
-        labels: args.selectors.selector.as_deref(),
-        fields: args.selectors.field_selector.as_deref(),
-        metadata_only: args.metadata_only,
-        dropped: dropped(args),
-        how: ReadingArgs { encoding, ..args.reading },
-    };
-    let informers = Informers::new(&session.connection, &session.resources, reading);
+    let informers = Informers::new(&session.connection, &session.resources, reading(args, session));
+    match informers.know_namespaces(signals).await {
+        Ok(true) => {}
+        ended => {
+            informers.stop().await;
+            return ended.map(drop);
+        }
+    }
 
     let mut running = Vec::new();
     let mut printers = JoinSet::new();

@@ -95,7 +95,7 @@ mod view;
 pub use assignment::{Holder, assign};
 pub use config::{Config, InvalidConfig, MAX_RANGES, MAX_SLOTS, Params};
 pub use kinformer_kube::{ShardField, ShardSelector, fnv1a64};
-pub use leases::{LABEL, Ring, RingBuilder, RingMetrics, RunError, Shards};
+pub use leases::{LABEL, Ring, RingBuilder, RingMetrics, RingProcess, RunError, Shards};
 pub use machine::{Machine, Problem, Status};
 pub use member::{InvalidMember, MEMBER, Member, MemberId, MemberPhase, Uid};
 pub use slots::{InvalidSlots, Slots};

@@ -79,6 +79,14 @@ impl MemberPhase {
         [(Self::Joined, "joined"), (Self::Leaving, "leaving"), (Self::Gone, "gone")];
 }
 
+/// Prints the phase in a word, as in the Lease: `joined`, `leaving` or `gone`.
+impl fmt::Display for MemberPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(phase, _)| phase == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
 /// The annotation of a Lease is not that of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the annotation {MEMBER} is missing or invalid: {0:?}")]
@@ -89,7 +97,6 @@ impl Member {
     #[must_use]
     pub fn annotations(&self) -> BTreeMap<String, String> {
         let Self { incarnation, weight, lease_duration, follows, phase } = self;
-        let phase = MemberPhase::ALL.iter().find(|(each, _)| each == phase).map_or("", |(_, name)| name);
         let (lease, follows) = (lease_duration.as_millis(), follows.as_deref().unwrap_or_default());
         let text = format!(
             "incarnation={incarnation},weight={weight},leaseMs={lease},follows={follows},phase={phase}"

@@ -1,4 +1,4 @@
-//! An informer, and the page that shows it and two controllers, whose figures do not change.
+//! An informer, and the page that shows it, two controllers and a ring, whose figures do not change.
 //!
 //! `cargo run -p kinformer-serve --example controllers` prints the address of the page, and runs until Ctrl-C.
 
@@ -9,13 +9,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kinformer::SharedInformerFactory;
 use kinformer_apiserver::ApiServer;
 use kinformer_serve::{
-    CauseView, ControllerView, Controllers, CountsView, FailureView, LeadershipView, QueueView,
-    ReconciliationView, RunningView, Server,
+    CauseView, ControllerView, Controllers, CountsView, FailureView, LeadershipView, MovedView, QueueView,
+    ReconciliationView, RingProcessView, RingView, RunningView, Server, SlotRange,
 };
 use serde_json::json;
 
 /// The controllers `web`, of pods, and `done`.
 struct Fixed;
+
+fn ranges(slots: &[(u32, u32)]) -> Vec<SlotRange> {
+    slots.iter().map(|(first, last)| SlotRange { first: *first, last: *last }).collect()
+}
 
 fn start() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_767_225_600)
@@ -82,6 +86,34 @@ impl Controllers for Fixed {
 
     fn leadership(&self) -> Option<LeadershipView> {
         Some(LeadershipView { holder: Some("pod-1".into()), since: Some(start()), is_leader: true })
+    }
+
+    fn ring(&self) -> Option<RingView> {
+        let process = |identity: &str, state: &str, renewed, slots: &[(u32, u32)]| RingProcessView {
+            identity: identity.into(),
+            weight: Some(1),
+            state: state.into(),
+            renewed: Some(renewed),
+            slots: ranges(slots),
+        };
+        let now = SystemTime::from(jiff::Timestamp::now());
+        Some(RingView {
+            name: "shop".into(),
+            identity: "shop-6d9f-1".into(),
+            slots: 1024,
+            field: "object.metadata.uid".into(),
+            lease_duration: Duration::from_secs(15),
+            processes: vec![
+                process("shop-6d9f-0", "joined", start(), &[(0, 199), (512, 653)]),
+                process("shop-6d9f-1", "joined", now, &[(200, 511)]),
+                process("shop-6d9f-2", "leaving", now, &[(700, 1023)]),
+            ],
+            owned: ranges(&[(200, 511)]),
+            unowned: ranges(&[(654, 654), (656, 699)]),
+            moved: MovedView { begun: 1365, released: 1053, stopped: 0 },
+            problem: None,
+            error: Some("the server <b>did not answer</b>".into()),
+        })
     }
 }
 

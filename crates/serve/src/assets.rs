@@ -46,6 +46,7 @@ pub(crate) const ASSETS: &[Asset] = assets! {
     "/object.js", "object.js", SCRIPT;
     "/objects.js", "objects.js", SCRIPT;
     "/pages.js", "pages.js", SCRIPT;
+    "/ring.js", "ring.js", SCRIPT;
     "/router.js", "router.js", SCRIPT;
     "/spark.js", "spark.js", SCRIPT;
     "/state.js", "state.js", SCRIPT;

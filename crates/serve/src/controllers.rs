@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::format::rfc3339;
+use crate::ring::RingView;
 
 /// The provider of the controllers of a process: see [`ServerBuilder::controllers`](crate::ServerBuilder::controllers).
 ///
@@ -39,6 +40,11 @@ pub trait Controllers: Send + Sync + 'static {
 
     /// Who leads; `None` if there is no leader election.
     fn leadership(&self) -> Option<LeadershipView> {
+        None
+    }
+
+    /// The ring that shares the objects out among processes; `None` if there is none.
+    fn ring(&self) -> Option<RingView> {
         None
     }
 }
@@ -182,11 +188,14 @@ fn time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Err
 }
 
 /// `null` for times that have no form: before the year -9999, or after 9999.
-fn optional_time<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn optional_time<S: Serializer>(
+    time: &Option<SystemTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     time.and_then(|time| Timestamp::try_from(time).ok()).map(rfc3339).serialize(serializer)
 }
 
-fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())
 }
 

@@ -75,7 +75,9 @@ mod process;
 mod publish;
 mod query;
 mod reply;
+mod ring;
 mod router;
+mod selection;
 mod server;
 mod state;
 mod streams;
@@ -99,5 +101,6 @@ pub use self::{
     error::Error,
     failures::FailureLog,
     limits::Limits,
+    ring::{MovedView, RingProcessView, RingView, SlotRange},
     server::{Server, ServerHandle},
 };

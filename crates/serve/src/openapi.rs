@@ -124,6 +124,12 @@ pub(crate) const ROUTES: &[Route] = &[
         &[("key", "The key: namespace/name, or name")],
         (JSON, "Reconciliations"),
     ),
+    get(
+        "/api/v1/ring",
+        "The ring that shares objects out among processes, if there is one",
+        &[],
+        (JSON, "RingAnswer"),
+    ),
     get("/api/v1/events", "Server-sent events: state, change, gap", EVENTS, ("text/event-stream", "")),
     get("/metrics", "The metrics, in the OpenMetrics text format", &[], ("application/openmetrics-text", "")),
     get("/healthz", "200 if all checks of the liveness pass, else 503", HEALTH, (TEXT, "")),
@@ -215,11 +221,40 @@ fn field(kind: &str) -> Value {
 }
 
 fn schemas() -> Value {
-    let mut all = informer_schemas();
-    if let (Value::Object(all), Value::Object(controllers)) = (&mut all, controller_schemas()) {
-        all.extend(controllers);
-    }
-    all
+    let all = [informer_schemas(), selection_schemas(), controller_schemas(), ring_schemas()];
+    let fields = all.into_iter().filter_map(|schemas| match schemas {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    });
+    Value::Object(fields.flatten().collect())
+}
+
+fn selection_schemas() -> Value {
+    json!({
+        "Selection": object(&[
+            ("scope", "string"), ("namespaces", "string[]"), ("labelSelector", "string?"),
+            ("fieldSelector", "string?"), ("shard", "Shard?"),
+        ]),
+        "Shard": object(&[("field", "string"), ("ranges", "HashRange[]")]),
+        "HashRange": object(&[("from", "string"), ("to", "string")]),
+    })
+}
+
+fn ring_schemas() -> Value {
+    json!({
+        "RingAnswer": object(&[("time", "time"), ("ring", "Ring?")]),
+        "Ring": object(&[
+            ("name", "string"), ("identity", "string"), ("slots", "integer"), ("field", "string"),
+            ("leaseDuration", "number"), ("processes", "RingProcess[]"), ("owned", "SlotRange[]"),
+            ("unowned", "SlotRange[]"), ("moved", "MovedSlots"), ("problem", "string?"), ("error", "string?"),
+        ]),
+        "RingProcess": object(&[
+            ("identity", "string"), ("weight", "integer?"), ("state", "string"), ("renewed", "string?"),
+            ("slots", "SlotRange[]"),
+        ]),
+        "SlotRange": object(&[("first", "integer"), ("last", "integer")]),
+        "MovedSlots": object(&[("begun", "integer"), ("released", "integer"), ("stopped", "integer")]),
+    })
 }
 
 fn controller_schemas() -> Value {
@@ -255,8 +290,8 @@ fn informer_schemas() -> Value {
         "Informers": object(&[("time", "time"), ("startedAt", "time"), ("cluster", "string"), ("eventsKept", "integer"), ("informers", "Informer[]")]),
         "Informer": object(&[
             ("name", "string"), ("resource", "string"), ("group", "string"), ("version", "string"), ("kind", "string"),
-            ("cluster", "string"), ("scope", "string"), ("namespaced", "boolean"), ("phase", "string"),
-            ("synced", "boolean"), ("hidden", "boolean"), ("objects", "integer"), ("resourceVersion", "string"),
+            ("cluster", "string"), ("scope", "string"), ("selection", "Selection"), ("namespaced", "boolean"),
+            ("phase", "string"), ("synced", "boolean"), ("hidden", "boolean"), ("objects", "integer"), ("resourceVersion", "string"),
             ("bytes", "integer?"), ("sources", "Source[]"), ("counters", "object"), ("queue", "object"),
             ("handlers", "Handler[]"), ("indexes", "string[]"), ("columns", "string[]"), ("lastEventAt", "string?"),
             ("problems", "Problem[]"),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::failures::FailureLog;
 use crate::format::{rfc3339, seconds};
 use crate::problems::{self, Problem};
+use crate::selection::Selection;
 use crate::trends::Trends;
 use crate::watched::Watched;
 
@@ -34,7 +35,9 @@ pub(crate) struct InformerState {
     version: String,
     kind: String,
     cluster: String,
+    /// The scope when the informer was added, by which requests name it.
     scope: String,
+    selection: Selection,
     namespaced: bool,
     phase: &'static str,
     pub(crate) synced: bool,
@@ -120,6 +123,7 @@ impl InformerState {
             kind: api.kind.clone(),
             cluster: watched.cluster.to_string(),
             scope: watched.scope.clone(),
+            selection: Selection::of(informer),
             namespaced: informer.selection().is_namespaced(),
             phase: phase(informer.status().phase()),
             synced: informer.has_synced(),

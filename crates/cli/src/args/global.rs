@@ -23,9 +23,32 @@ pub(crate) struct GlobalArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster, for watch, get, serve and version")]
 pub(crate) struct ScopeArgs {
-    /// Only this namespace; by default, the namespace of the kubeconfig context
-    #[arg(short, long, value_name = "NAMESPACE", global = true)]
-    pub(crate) namespace: Option<String>,
+    /// Only these namespaces, separated by commas; by default, the namespace of the kubeconfig context. Of several such
+    /// flags, the last counts
+    #[arg(
+        id = "namespace",
+        short,
+        long,
+        value_name = "NAMESPACE",
+        value_delimiter = ',',
+        action = ArgAction::Set,
+        overrides_with = "namespace",
+        global = true
+    )]
+    pub(crate) namespaces: Vec<String>,
+    /// All namespaces but this one; several are separated by commas, or the flag is repeated
+    #[arg(
+        id = "exclude-namespace",
+        long,
+        value_name = "NAMESPACE",
+        value_delimiter = ',',
+        action = ArgAction::Append,
+        global = true
+    )]
+    pub(crate) excluded: Vec<String>,
+    /// All namespaces with these labels: team=a,env!=test
+    #[arg(long, value_name = "SELECTOR", allow_hyphen_values = true, global = true)]
+    pub(crate) namespace_selector: Option<String>,
     /// All namespaces
     #[arg(
         short = 'A',
@@ -45,7 +68,17 @@ pub(crate) struct ScopeArgs {
 
 impl ScopeArgs {
     pub(crate) fn is_given(&self) -> bool {
-        self.namespace.is_some() || self.all_namespaces
+        !self.namespaces.is_empty()
+            || !self.excluded.is_empty()
+            || self.namespace_selector.is_some()
+            || self.all_namespaces
+    }
+
+    /// Returns the message about flags that exclude each other.
+    pub(super) fn conflict(&self) -> Option<&'static str> {
+        let is_chosen = self.namespace_selector.is_some() || !self.excluded.is_empty();
+        (is_chosen && !self.namespaces.is_empty())
+            .then_some("--namespace names all namespaces to read, and cannot be used with --exclude-namespace or --namespace-selector")
     }
 }
 

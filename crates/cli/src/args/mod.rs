@@ -88,7 +88,7 @@ impl Cli {
                 "the API server runs in this process, and takes no flags of a cluster but --token and --token-file",
             );
         }
-        match self.global.cluster.conflict() {
+        match self.global.cluster.conflict().or_else(|| self.global.scope.conflict()) {
             Some(text) => conflict(text),
             None => Ok(self),
         }
@@ -218,7 +218,7 @@ pub(crate) struct GetArgs {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
-    /// Output format: json, yaml, name, wide, or jsonpath=TEMPLATE
+    /// Output format: json, yaml, name, wide, jsonpath=TEMPLATE, or custom-columns=TITLE:FIELD.PATH,...
     #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_default_value = true)]
     pub(crate) output: GetFormat,
     /// Leave out the headers of tables
@@ -473,7 +473,11 @@ mod tests {
             );
             assert_eq!(impersonate_groups, ["g", "h"], "{line}");
             assert_eq!(global.cluster.request_timeout, Some(Duration::from_secs(5)), "{line}");
-            assert_eq!((global.scope.namespace.as_deref(), global.verbosity), (Some("other"), 2), "{line}");
+            assert_eq!(
+                (global.scope.namespaces.as_slice(), global.verbosity),
+                (&["other".to_owned()][..], 2),
+                "{line}"
+            );
             assert!(global.scope.all_namespaces, "{line}");
         }
         for (flags, all) in
@@ -482,6 +486,26 @@ mod tests {
             assert_eq!(parts(&format!("get pods {flags}")).1.scope.all_namespaces, all, "{flags}");
         }
         assert_eq!(parts("-v watch pods -v").1.verbosity, 1);
+    }
+
+    /// Of several `-n`, the last counts, as with kubectl.
+    // contract: T-07k
+    #[test]
+    fn namespaces_are_lists() {
+        for (line, namespaces) in [
+            ("get pods -n a,b", vec!["a", "b"]),
+            ("get pods -n a -n b,c", vec!["b", "c"]),
+            ("-n a get pods -n b", vec!["b"]),
+            ("-n a,b get pods", vec!["a", "b"]),
+        ] {
+            assert_eq!(parts(line).1.scope.namespaces, namespaces, "{line}");
+        }
+        let scope =
+            parts("watch pods --exclude-namespace a,b --exclude-namespace=c --namespace-selector !x").1.scope;
+        assert_eq!(
+            (scope.excluded.as_slice(), scope.namespace_selector.as_deref()),
+            (&["a", "b", "c"].map(str::to_owned)[..], Some("!x"))
+        );
     }
 
     // contract: T-07c
@@ -528,9 +552,12 @@ mod tests {
             "-n x",
             "demo --context x",
             "api-server --context x",
+            "get pods -n a --exclude-namespace b",
+            "-n a watch pods --namespace-selector b=c",
             "get pods -w --sort-by .a",
             "get pods -o custom",
             "get pods -o jsonpath={.a",
+            "get pods -o custom-columns=NAME",
             "watch pods --encoding yaml",
             "watch pods --watch-list=no",
             "watch pods -A=no",

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use super::columns::Columns;
 use super::template::Template;
 
 /// An output format, named as in kubectl.
@@ -17,6 +18,8 @@ pub(crate) enum GetFormat {
     /// A line `kind/name` for each object.
     Name,
     JsonPath(Template),
+    /// A table of fields.
+    CustomColumns(Columns),
 }
 
 impl FromStr for GetFormat {
@@ -29,10 +32,12 @@ impl FromStr for GetFormat {
             "json" => Ok(Self::Json),
             "yaml" => Ok(Self::Yaml),
             "name" => Ok(Self::Name),
-            _ => match text.strip_prefix("jsonpath=") {
-                Some(template) => template.parse().map(Self::JsonPath),
-                None => Err("expected json, yaml, name, wide or jsonpath=TEMPLATE, such as \
-                             jsonpath={.items[*].metadata.name}"
+            _ => match text.split_once('=') {
+                Some(("jsonpath", template)) => template.parse().map(Self::JsonPath),
+                Some(("custom-columns", columns)) => columns.parse().map(Self::CustomColumns),
+                _ => Err("expected json, yaml, name, wide, jsonpath=TEMPLATE, such as \
+                          jsonpath={.items[*].metadata.name}, or custom-columns=TITLE:FIELD.PATH,..., such as \
+                          custom-columns=NAME:.metadata.name"
                     .into()),
             },
         }

@@ -13,6 +13,7 @@ use crate::display_fields::DisplayFields;
 use crate::exit::Error;
 use crate::indexes;
 use crate::informers::{Informers, Reading};
+use crate::namespaces::Namespaces;
 use crate::resources::Served;
 use crate::stop::Stop;
 use crate::table::Table;
@@ -67,13 +68,13 @@ impl Query {
 pub(super) async fn snapshot(
     connection: &Connection,
     served: &Served,
-    namespace: Option<&str>,
+    namespaces: &Namespaces,
     selectors: &SelectorArgs,
     stop: &Stop,
 ) -> Result<Option<Snapshot<DisplayFields>>, Error> {
     let can_watch = served.can("watch");
     let reading = Reading {
-        namespace,
+        namespaces,
         labels: selectors.selector.as_deref(),
         fields: selectors.field_selector.as_deref(),
         metadata_only: false,

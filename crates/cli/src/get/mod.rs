@@ -2,6 +2,7 @@
 //!
 //! It requests what kubectl requests. Only `--index` and `--list-indexes` read through an informer.
 
+mod columns;
 pub(crate) mod format;
 mod index;
 mod requests;
@@ -11,13 +12,16 @@ mod targets;
 mod template;
 mod watch;
 
+use kinformer::Snapshot;
 use serde_json::Value;
 
 use crate::args::{GetArgs, GlobalArgs, SelectorArgs};
 use crate::connect::Connection;
+use crate::display_fields::DisplayFields;
 use crate::exit::{self, Error};
+use crate::namespaces::Namespaces;
 use crate::output::Output;
-use crate::resources::Served;
+use crate::resources::{Catalogue, Served};
 use crate::selectors;
 use crate::session::Discovered;
 use crate::stop::Stop;
@@ -35,8 +39,7 @@ use template::Path;
 /// Any [`Error`]. Of several, the last is returned and the others are printed.
 pub(crate) async fn run(args: GetArgs, global: &GlobalArgs, stop: Stop) -> Result<(), Error> {
     selectors::check(&args.selectors)?;
-    let scope = global.scope.namespace.as_deref().filter(|_| !global.scope.all_namespaces);
-    let words = Words::parse(&args.words, scope)?;
+    let words = Words::parse(&args.words, &Namespaces::of(&global.scope, None))?;
     let query = args.index.as_deref().map(index::Query::parse).transpose()?;
     let sort_by = args.sort_by.as_deref().map(str::parse).transpose().map_err(Error::Usage)?;
     check(&args, &words)?;
@@ -44,12 +47,16 @@ pub(crate) async fn run(args: GetArgs, global: &GlobalArgs, stop: Stop) -> Resul
         return Ok(());
     };
     let targets = words.targets(&catalogue)?;
+    let given = connection.namespaces(&global.scope);
+    let selected = selected(&connection, &catalogue, &given);
+    let Some(namespaces) = stop.unless(selected).await.transpose()? else { return Ok(()) };
     let (output, written) = Output::stdout()?;
     let get = Get {
         args: &args,
-        namespace: connection.namespace(&global.scope),
         connection: &connection,
-        requests: Requests::new(&connection, form(&args), &args.selectors),
+        requests: Requests::new(&connection, form(&args), &args.selectors, &namespaces),
+        given,
+        namespaces,
         sort_by,
         query,
         output: output.clone(),
@@ -62,25 +69,41 @@ pub(crate) async fn run(args: GetArgs, global: &GlobalArgs, stop: Stop) -> Resul
     result.and(written)
 }
 
-/// The names of the first objects of some resources, for completion.
+/// The names of the objects of some resources that a label selector matches.
 ///
 /// # Errors
 /// As those of a request.
 pub(crate) async fn names_of(
     connection: &Connection,
     served: &[Served],
-    namespace: Option<&str>,
+    namespaces: &Namespaces,
+    labels: Option<&str>,
 ) -> Result<Vec<String>, Error> {
-    let selectors = SelectorArgs::default();
-    let requests = Requests::new(connection, Form::Rows, &selectors);
+    let selectors = SelectorArgs { selector: labels.map(str::to_owned), field_selector: None };
+    let requests = Requests::new(connection, Form::Rows, &selectors, namespaces);
     let mut names = Vec::new();
     for served in served {
-        let namespace = namespace.filter(|_| served.namespaced);
-        if let (Found::Rows(rows), _) = requests.list(served, namespace, None).await? {
-            names.extend(rows.rows.iter().map(|row| row.metadata("name").to_owned()));
+        for namespace in namespaces.places(served) {
+            if let (Found::Rows(rows), _) = requests.list(served, namespace, None).await? {
+                names.extend(rows.rows.iter().map(|row| row.metadata("name").to_owned()));
+            }
         }
     }
     Ok(names)
+}
+
+/// The namespaces of the command line, with the names of those that are selected by their labels.
+///
+/// # Errors
+/// As those of a request.
+async fn selected(
+    connection: &Connection,
+    catalogue: &Catalogue,
+    given: &Namespaces,
+) -> Result<Namespaces, Error> {
+    let Some(selector) = given.selector() else { return Ok(given.clone()) };
+    let served = catalogue.find_all(&["namespaces".to_owned()], &["list"])?;
+    Ok(given.within(names_of(connection, &served, &Namespaces::default(), Some(selector)).await?))
 }
 
 fn form(args: &GetArgs) -> Form {
@@ -110,8 +133,10 @@ fn check(args: &GetArgs, words: &Words) -> Result<(), Error> {
 struct Get<'a> {
     args: &'a GetArgs,
     connection: &'a Connection,
-    /// The namespace of namespaced resources; `None` for all.
-    namespace: Option<String>,
+    /// The namespaces of the command line.
+    given: Namespaces,
+    /// These, with the names of those that are selected by their labels.
+    namespaces: Namespaces,
     requests: Requests<'a>,
     sort_by: Option<Path>,
     query: Option<index::Query>,
@@ -136,34 +161,37 @@ impl Get<'_> {
         let is_empty = found.iter().all(|(_, objects)| objects.len() == 0);
         // An error means that the reader has closed the output.
         let _ = self.output.lines(self.print(&found)).await;
-        let has_table = matches!(self.args.output, GetFormat::Table { .. } | GetFormat::Name);
+        let has_table = matches!(
+            self.args.output,
+            GetFormat::Table { .. } | GetFormat::Name | GetFormat::CustomColumns(_)
+        );
         if is_empty && errors.is_empty() && has_table {
             let of_namespace = targets.iter().any(|target| target.served.namespaced);
-            text::to_stderr(&show::nothing(self.namespace.as_deref().filter(|_| of_namespace)));
+            text::to_stderr(&show::nothing(self.namespaces.only().filter(|_| of_namespace)));
         }
         if is_empty {
-            self.check_namespace(targets).await;
+            self.check_namespaces(targets).await;
         }
         let last = errors.pop();
         errors.iter().for_each(exit::print);
         last.map_or(Ok(()), Err)
     }
 
-    /// The namespace to read of a resource.
-    fn namespace_of<'n>(&'n self, target: &Target, name: Option<&'n Name>) -> Option<&'n str> {
-        let given = name.and_then(|name| name.namespace.as_deref());
-        given.or(self.namespace.as_deref()).filter(|_| target.served.namespaced)
+    /// The namespaces to read of a resource, each by its own request: `None` for all.
+    fn places<'n>(&'n self, target: &Target, name: Option<&'n Name>) -> Vec<Option<&'n str>> {
+        match name.and_then(|name| name.namespace.as_deref()) {
+            Some(namespace) if target.served.namespaced => vec![Some(namespace)],
+            _ => self.namespaces.places(&target.served),
+        }
     }
 
     /// Finds the objects of a target. Adds an error for each name without an object.
     async fn find(&self, target: &Target, errors: &mut Vec<Error>) -> Result<Found, Error> {
         let Target { served, names } = target;
         let mut found = if names.is_empty() {
-            let namespace = self.namespace_of(target, None);
-            let mut found = self.requests.list(served, namespace, None).await?.0;
+            let mut found = self.list(target, errors).await?;
             if let Some(query) = &self.query {
-                let selectors = &self.args.selectors;
-                let read = index::snapshot(self.connection, served, namespace, selectors, self.stop).await?;
+                let read = self.snapshot(served).await?;
                 let keys = read.map(|snapshot| query.keys(&snapshot)).transpose()?.unwrap_or_default();
                 found.retain(&keys);
             }
@@ -185,20 +213,54 @@ impl Get<'_> {
         Ok(found)
     }
 
-    /// Finds the objects of a name: one in a namespace, or those of all namespaces.
-    async fn find_named(&self, target: &Target, name: &Name) -> Result<Found, Error> {
-        let namespace = self.namespace_of(target, Some(name));
-        if target.served.namespaced && namespace.is_none() {
-            return Ok(self.requests.list(&target.served, None, Some(&name.name)).await?.0);
+    /// Lists the objects of a target. A namespace that fails hides no other: its error is added.
+    async fn list(&self, target: &Target, errors: &mut Vec<Error>) -> Result<Found, Error> {
+        let mut found = self.requests.none();
+        let (mut failed, mut has_listed) = (Vec::new(), false);
+        for namespace in self.places(target, None) {
+            match self.requests.list(&target.served, namespace, None).await {
+                Ok((one, _)) => {
+                    has_listed = true;
+                    found.append(one);
+                }
+                Err(error) => failed.push(error),
+            }
         }
-        let found = self.requests.get(&target.served, namespace, &name.name).await?;
-        Ok(found.unwrap_or_else(|| self.requests.none()))
+        match failed.pop() {
+            Some(last) if !has_listed => {
+                errors.extend(failed);
+                Err(last)
+            }
+            last => {
+                errors.extend(failed.into_iter().chain(last));
+                Ok(found)
+            }
+        }
+    }
+
+    /// Reads a resource into an informer.
+    async fn snapshot(&self, served: &Served) -> Result<Option<Snapshot<DisplayFields>>, Error> {
+        let selectors = &self.args.selectors;
+        index::snapshot(self.connection, served, &self.namespaces, selectors, self.stop).await
+    }
+
+    /// Finds the objects of a name: those in some namespaces, or in all.
+    async fn find_named(&self, target: &Target, name: &Name) -> Result<Found, Error> {
+        let mut found = self.requests.none();
+        for namespace in self.places(target, Some(name)) {
+            if target.served.namespaced && namespace.is_none() {
+                found.append(self.requests.list(&target.served, None, Some(&name.name)).await?.0);
+            } else if let Some(one) = self.requests.get(&target.served, namespace, &name.name).await? {
+                found.append(one);
+            }
+        }
+        Ok(found)
     }
 
     fn layout(&self, targets: usize, names_have_namespaces: bool) -> Layout {
         Layout {
             wide: matches!(self.args.output, GetFormat::Table { wide: true }),
-            namespaces: self.namespace.is_none() || names_have_namespaces,
+            namespaces: self.namespaces.only().is_none() || names_have_namespaces,
             kinds: targets > 1,
             labels: self.args.show_labels,
             headers: !self.args.no_headers,
@@ -228,8 +290,14 @@ impl Get<'_> {
         }
         let is_alone = names().count() == 1;
         let has_output = !is_alone || !objects.is_empty();
-        match self.args.output {
+        match &self.args.output {
             GetFormat::Table { .. } | GetFormat::Name => text,
+            GetFormat::CustomColumns(_) if objects.is_empty() => text,
+            GetFormat::CustomColumns(columns) => {
+                let lines = columns.lines(&objects, layout.headers, &mut Vec::new());
+                lines.iter().for_each(|line| text.push(line));
+                text
+            }
             _ if has_output => show::objects(&self.args.output, &objects, is_alone),
             _ => text,
         }
@@ -238,24 +306,22 @@ impl Get<'_> {
     async fn list_indexes(&self, targets: &[Target]) -> Result<(), Error> {
         let in_json = matches!(self.args.output, GetFormat::Json);
         for target in targets {
-            let namespace = self.namespace_of(target, None);
-            let selectors = &self.args.selectors;
-            let read = index::snapshot(self.connection, &target.served, namespace, selectors, self.stop);
-            let Some(snapshot) = read.await? else { return Ok(()) };
+            let Some(snapshot) = self.snapshot(&target.served).await? else { return Ok(()) };
             // An error means that the reader has closed the output.
             let _ = self.output.lines(index::render(&snapshot, in_json)?).await;
         }
         Ok(())
     }
 
-    /// Says that a namespace does not exist, if nothing was found in it.
-    async fn check_namespace(&self, targets: &[Target]) {
-        let Some(namespace) = &self.namespace else { return };
+    /// Says which namespaces do not exist, if nothing was found in them.
+    async fn check_namespaces(&self, targets: &[Target]) {
         if !targets.iter().any(|target| target.served.namespaced) {
             return;
         }
-        if self.stop.unless(self.requests.has_no_namespace(namespace)).await == Some(true) {
-            text::to_stderr(&text::Line::new(format_args!("there is no namespace {namespace:?}")));
+        for namespace in self.given.names() {
+            if self.stop.unless(self.requests.has_no_namespace(namespace)).await == Some(true) {
+                text::to_stderr(&text::Line::new(format_args!("there is no namespace {namespace:?}")));
+            }
         }
     }
 }
@@ -272,7 +338,9 @@ impl Found {
     fn append(&mut self, other: Self) {
         match (self, other) {
             (Self::Rows(rows), Self::Rows(other)) => {
-                rows.columns = other.columns;
+                if !other.columns.is_empty() {
+                    rows.columns = other.columns;
+                }
                 rows.rows.extend(other.rows);
             }
             (Self::Objects(objects), Self::Objects(other)) => objects.extend(other),

@@ -18,6 +18,7 @@ use super::rows::{Rows, Wire};
 use crate::args::SelectorArgs;
 use crate::connect::Connection;
 use crate::exit::Error;
+use crate::namespaces::Namespaces;
 use crate::resources::Served;
 
 /// How long a request may take, unless the command line says otherwise.
@@ -59,12 +60,21 @@ pub(super) struct Requests<'a> {
     client: Client,
     form: Form,
     selectors: &'a SelectorArgs,
+    /// The field selector that leaves namespaces out of a request for all of them.
+    without: Vec<String>,
 }
 
 impl<'a> Requests<'a> {
-    pub(super) fn new(connection: &'a Connection, form: Form, selectors: &'a SelectorArgs) -> Self {
+    pub(super) fn new(
+        connection: &'a Connection,
+        form: Form,
+        selectors: &'a SelectorArgs,
+        namespaces: &Namespaces,
+    ) -> Self {
         let client = discovery_client(&connection.client);
-        Self { connection, client, form, selectors }
+        let excluded = namespaces.excluded().iter();
+        let without = excluded.map(|name| format!("metadata.namespace!={name}")).collect();
+        Self { connection, client, form, selectors, without }
     }
 
     /// Lists the objects that the selectors select, or those of one name. Returns the version of the list as well.
@@ -86,7 +96,8 @@ impl<'a> Requests<'a> {
             let limit = paged.then_some(("limit", PAGE));
             let next_page = Some(("continue", from.as_str())).filter(|_| !from.is_empty());
             let more: Vec<_> = limit.into_iter().chain(next_page).collect();
-            let text = match self.request(&what, &self.target(&path, name, &more)).await? {
+            let fields = self.fields(served, namespace, name);
+            let text = match self.request(&what, &self.target(&path, &fields, &more)).await? {
                 Answer::Text(text) => text,
                 // The list has become too old between two pages: all of it in one piece.
                 Answer::Expired(_) if !from.is_empty() => {
@@ -117,7 +128,7 @@ impl<'a> Requests<'a> {
     ) -> Result<Option<Found>, Error> {
         let path = path_of(kinformer::path_of_object(&served.resource, namespace, name))?;
         let what = format!("get {}", in_words(served, namespace));
-        let text = match self.request(&what, &self.target(&path, None, &[])).await? {
+        let text = match self.request(&what, &self.target(&path, "", &[])).await? {
             Answer::Text(text) => text,
             Answer::NotFound(_) => return Ok(None),
             Answer::Expired(error) => return Err(error),
@@ -140,7 +151,8 @@ impl<'a> Requests<'a> {
         version: &str,
     ) -> Result<BoxStream<'static, Result<Change, Error>>, Error> {
         let path = path_of(kinformer::path_of_resource(&served.resource, namespace))?;
-        let target = self.target(&path, name, &[("watch", "true"), ("resourceVersion", version)]);
+        let fields = self.fields(served, namespace, name);
+        let target = self.target(&path, &fields, &[("watch", "true"), ("resourceVersion", version)]);
         let what = format!("watch {}", in_words(served, namespace));
         let server = self.connection.server.clone();
         let failed = |error| Error::from_request(&server, &what, &error);
@@ -174,14 +186,22 @@ impl<'a> Requests<'a> {
         matches!(answer, Ok(Answer::NotFound(_)))
     }
 
-    fn target(&self, path: &str, name: Option<&str>, more: &[(&str, &str)]) -> String {
+    /// The field selector of a list or watch.
+    fn fields(&self, served: &Served, namespace: Option<&str>, name: Option<&str>) -> String {
+        let name = name.map(|name| format!("metadata.name={name}"));
+        let given = name.or_else(|| self.selectors.field_selector.clone()).filter(|given| !given.is_empty());
+        let is_of_all = served.namespaced && namespace.is_none();
+        let without = self.without.iter().filter(|_| is_of_all).cloned();
+        given.into_iter().chain(without).collect::<Vec<_>>().join(",")
+    }
+
+    fn target(&self, path: &str, fields: &str, more: &[(&str, &str)]) -> String {
         let mut query = Serializer::new(String::new());
         if let Some(selector) = &self.selectors.selector {
             query.append_pair("labelSelector", selector);
         }
-        let name = name.map(|name| format!("metadata.name={name}"));
-        if let Some(selector) = name.as_ref().or(self.selectors.field_selector.as_ref()) {
-            query.append_pair("fieldSelector", selector);
+        if !fields.is_empty() {
+            query.append_pair("fieldSelector", fields);
         }
         if self.form == Form::RowsWithObjects {
             query.append_pair("includeObject", "Object");

@@ -88,7 +88,9 @@ pub(super) fn objects(format: &GetFormat, objects: &[Box<RawValue>], alone: bool
             let value: Value = serde_json::from_str(&json).unwrap_or_default();
             template.lines(&value).iter().for_each(|line| text.push(line));
         }
-        GetFormat::Table { .. } | GetFormat::Json | GetFormat::Name => text.json_text(&json),
+        GetFormat::Table { .. } | GetFormat::Json | GetFormat::Name | GetFormat::CustomColumns(_) => {
+            text.json_text(&json);
+        }
     }
     text
 }

@@ -3,6 +3,7 @@
 use kinformer::ObjectKey;
 
 use crate::exit::Error;
+use crate::namespaces::Namespaces;
 use crate::resources::{Catalogue, Served};
 
 /// The objects of one resource.
@@ -31,7 +32,7 @@ pub(super) struct Words {
 impl Words {
     /// # Errors
     /// [`Error::Usage`]: the words do not fit together.
-    pub(super) fn parse(words: &[String], namespace: Option<&str>) -> Result<Self, Error> {
+    pub(super) fn parse(words: &[String], scope: &Namespaces) -> Result<Self, Error> {
         let usage = |text: String| Err(Error::Usage(text));
         let (first, rest) = words.split_first().map_or(("", words), |(first, rest)| (first.as_str(), rest));
         if first.contains('/') {
@@ -58,7 +59,7 @@ impl Words {
                 "names belong to one resource; write pod/a service/b for objects of several".into(),
             );
         }
-        let names = rest.iter().map(|word| Name::parse(word, namespace)).collect::<Result<Vec<_>, _>>()?;
+        let names = rest.iter().map(|word| Name::parse(word, scope)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { parts: kinds.into_iter().map(|kind| (kind.to_owned(), names.clone())).collect() })
     }
 
@@ -87,13 +88,11 @@ impl Words {
 }
 
 impl Name {
-    fn parse(word: &str, scope: Option<&str>) -> Result<Self, Error> {
+    fn parse(word: &str, scope: &Namespaces) -> Result<Self, Error> {
         let key: ObjectKey = word.parse().map_err(|error| Error::Usage(format!("{error}")))?;
         let namespace = key.namespace().map(str::to_owned);
-        if let (Some(namespace), Some(scope)) = (&namespace, scope)
-            && namespace != scope
-        {
-            return Err(Error::Usage(format!("{key} is not in namespace {scope:?}")));
+        if namespace.as_ref().is_some_and(|namespace| !scope.contains(namespace)) {
+            return Err(Error::Usage(format!("{key} is not in {}", scope.in_words())));
         }
         Ok(Self { namespace, name: key.name().to_owned() })
     }
@@ -112,7 +111,7 @@ mod tests {
             });
             format!("{kind}: {}", names.collect::<Vec<_>>().join(" "))
         };
-        let words = Words::parse(&words, Some("n")).ok()?;
+        let words = Words::parse(&words, &Namespaces::default().within(["n".to_owned()])).ok()?;
         Some(words.parts.iter().map(shown).collect::<Vec<_>>().join("; "))
     }
 

@@ -131,7 +131,7 @@ fn literal(quoted: &str) -> Result<String, String> {
 }
 
 /// The position of a character outside quotes and brackets.
-fn end_of(text: &str, end: char) -> Option<usize> {
+pub(super) fn end_of(text: &str, end: char) -> Option<usize> {
     let (mut quote, mut escaped, mut depth) = (None, false, 0usize);
     for (index, char) in text.char_indices() {
         match quote {

@@ -1,6 +1,6 @@
-//! `kinformer get --watch`: one watch, as with kubectl. It ends when the server ends it.
+//! `kinformer get --watch`: one watch, as with kubectl, or one for each namespace. It ends when the server ends one.
 
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 
 use super::requests::{Change, Found};
 use super::rows::Column;
@@ -20,34 +20,47 @@ impl Get<'_> {
         if target.names.len() > 1 {
             return Err(Error::Usage("--watch needs a single name, or none".into()));
         }
-        let watching = async {
-            let name = target.names.first();
-            let namespace = self.namespace_of(target, name);
-            let name = name.map(|name| name.name.as_str());
-            let (found, version) = self.requests.list(&target.served, namespace, name).await?;
-            let columns = match &found {
-                Found::Rows(rows) => rows.columns.clone(),
-                Found::Objects(_) => Vec::new(),
-            };
-            let mut widths = Vec::new();
-            let first = self.lines(target, &found, true, &mut widths);
-            if self.output.lines(first).await.is_err() {
-                return Ok(());
-            }
-            let mut changes = self.requests.watch(&target.served, namespace, name, &version).await?;
-            while let Some(change) = changes.next().await {
-                let Some(found) = self.found(target, change?, &columns)? else { continue };
-                let lines = self.lines(target, &found, false, &mut widths);
-                if self.output.lines(lines).await.is_err() {
-                    return Ok(());
-                }
-            }
-            Ok(())
-        };
+        let watching = self.watch_target(target);
         tokio::select! {
             () = self.output.closed() => Ok(()),
             ended = self.stop.unless(watching) => ended.unwrap_or(Ok(())),
         }
+    }
+
+    /// Watches each namespace, until the first watch ends.
+    async fn watch_target(&self, target: &Target) -> Result<(), Error> {
+        let name = target.names.first();
+        let places = self.places(target, name);
+        let name = name.map(|name| name.name.as_str());
+        let (mut all, mut versions) = (self.requests.none(), Vec::new());
+        for namespace in places {
+            let (found, version) = self.requests.list(&target.served, namespace, name).await?;
+            all.append(found);
+            versions.push((namespace, version));
+        }
+        let columns = match &all {
+            Found::Rows(rows) => rows.columns.clone(),
+            Found::Objects(_) => Vec::new(),
+        };
+        let mut widths = Vec::new();
+        let first = self.lines(target, &all, true, &mut widths);
+        if self.output.lines(first).await.is_err() {
+            return Ok(());
+        }
+        let mut watches = Vec::new();
+        for (namespace, version) in versions {
+            let changes = self.requests.watch(&target.served, namespace, name, &version).await?;
+            watches.push(changes.map(Some).chain(stream::iter([None])).boxed());
+        }
+        let mut changes = stream::select_all(watches);
+        while let Some(Some(change)) = changes.next().await {
+            let Some(found) = self.found(target, change?, &columns)? else { continue };
+            let lines = self.lines(target, &found, false, &mut widths);
+            if self.output.lines(lines).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// The object of a change; `None` for a bookmark.
@@ -83,6 +96,12 @@ impl Get<'_> {
             }
             (Found::Objects(objects), GetFormat::Name) => {
                 show::names(&target.served, objects).iter().for_each(|line| text.push(line));
+            }
+            (Found::Objects(objects), GetFormat::CustomColumns(columns)) => {
+                let headers = is_first && !self.args.no_headers;
+                if !(is_first && objects.is_empty()) {
+                    columns.lines(objects, headers, widths).iter().for_each(|line| text.push(line));
+                }
             }
             (Found::Objects(objects), format) => {
                 for object in objects {

@@ -169,6 +169,13 @@ async fn formats_are_those_of_kubectl() {
         ended.stdout
     };
     assert_eq!(get("po -A -o name").await, "pod/p0\npod/p1\npod/x\n");
+    let columns = "po -A -o custom-columns=POD:.metadata.name,NODE:.spec.nodeName,NO:.spec.none";
+    assert_eq!(
+        get(columns).await,
+        "POD  NODE    NO\np0   node-1  <none>\np1   node-1  <none>\nx    node-2  <none>\n"
+    );
+    assert_eq!(get("po p1 --no-headers -o custom-columns=P:metadata.name").await, "p1\n");
+    assert_eq!(get("po -l app=none -o custom-columns=P:metadata.name").await, "");
     assert_eq!(get("po/p1 ns/other -o name").await, "pod/p1\nnamespace/other\n");
     assert_eq!(get("po -l app=web -o jsonpath={.items[*].metadata.name}").await, "p0 p1\n");
     let each = "po -A -o jsonpath={range~.items[*]}{.metadata.name}{\"\\t\"}{.spec.nodeName}{\"\\n\"}{end}";
@@ -244,4 +251,56 @@ async fn watch_prints_a_row_for_each_change() {
     program.signal(Signal::SIGINT);
     program.ended().await.code(0);
     run(&format!("get pods,svc -w --server {}", server.url())).await.code(2).stderr_has("kinformer watch");
+}
+
+// contract: T-07k
+#[tokio::test]
+async fn several_namespaces_are_one_table() {
+    let server = with_pods().await;
+    server.create(pod("third", "p0")).unwrap();
+    let mut labelled = server.get("v1", "Namespace", "", "other").unwrap().unwrap();
+    labelled["metadata"]["labels"] = json!({"team": "a"});
+    server.update(labelled).unwrap();
+    for (line, names) in [
+        ("pods -n default,other", vec!["default/p0", "default/p1", "other/x"]),
+        ("pods -n default -n other,third", vec!["other/x", "third/p0"]),
+        ("pods -n default,third p0 p1", vec!["default/p0", "third/p0", "default/p1"]),
+        ("pods --exclude-namespace other,third", vec!["default/p0", "default/p1"]),
+        ("pods p0 --exclude-namespace third", vec!["default/p0"]),
+        ("pods --exclude-namespace third --field-selector spec.nodeName=node-2", vec!["other/x"]),
+        ("pods -n default,other --index node=node-2", vec!["other/x"]),
+        ("pods --exclude-namespace third --index node=node-1", vec!["default/p0", "default/p1"]),
+    ] {
+        let found = rows(&server, line).await;
+        let names_found: Vec<String> =
+            found[1..].iter().map(|row| format!("{}/{}", row[0], row[1])).collect();
+        assert_eq!(
+            (found[0][0].as_str(), names_found),
+            ("NAMESPACE", names.iter().map(ToString::to_string).collect()),
+            "{line}"
+        );
+    }
+    let selected = rows(&server, "pods --namespace-selector team=a").await;
+    assert_eq!((selected.len(), selected[1][0].as_str()), (2, "x"), "{selected:?}");
+    assert_eq!(rows(&server, "ns -n other,third").await.len(), 7, "namespaces are in no namespace");
+    let url = server.url();
+    let none = run(&format!("get pods --namespace-selector team=none --server {url}")).await;
+    none.code(0).stderr_has("No resources found");
+    let none = run(&format!("get pods -n nowhere,other2 --server {url}")).await;
+    none.code(0)
+        .stderr_has("there is no namespace \"nowhere\"")
+        .stderr_has("there is no namespace \"other2\"");
+    run(&format!("get pods other/x -n a,b --server {url}"))
+        .await
+        .code(2)
+        .stderr_has("not in namespaces a, b");
+
+    let mut program = Program::start(&format!("get pods -w -n other,third -o name --server {url}"));
+    assert_eq!([program.line().await, program.line().await], ["pod/x", "pod/p0"]);
+    server.create(pod("third", "new")).unwrap();
+    assert_eq!(program.line().await, "pod/new");
+    server.create(pod("other", "newer")).unwrap();
+    assert_eq!(program.line().await, "pod/newer");
+    program.signal(Signal::SIGINT);
+    program.ended().await.code(0);
 }

@@ -60,7 +60,7 @@ async fn prints_the_address_and_serves_until_a_signal() {
         assert_eq!(ended.stdout, "", "nothing after the address");
     }
     let ended = run(&format!("serve pods --listen 127.0.0.1:0 --for 1s --server {}", cluster.url())).await;
-    ended.code(0).stderr_has("of namespace default");
+    ended.code(0).stderr_has("of namespace \"default\"");
     cluster.shutdown().await;
 }
 
@@ -177,4 +177,24 @@ async fn demo_prints_the_address_of_its_page() {
         program.signal(Signal::SIGTERM);
         program.ended().await.code(0);
     }
+}
+
+/// The page shows the informer of the namespaces that are selected by their labels.
+// contract: T-07k
+#[tokio::test]
+async fn selected_namespaces_are_served() {
+    let cluster = server(1).await;
+    cluster
+        .create(serde_json::json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "shop", "labels": {"team": "a"}}}))
+        .unwrap();
+    cluster.create(crate::common::pod("shop", "web")).unwrap();
+    let line = "serve pods --namespace-selector team=a --listen 127.0.0.1:0";
+    let mut program = Program::start(&format!("{line} --server {}", cluster.url()));
+    let url = program.line().await;
+    let list = until(&url, "/api/v1/informers/pods/objects", "\"total\":1").await;
+    assert!(list.contains("shop/web"), "{list}");
+    until(&url, "/api/v1/informers/namespaces%20(metadata)", "\"synced\":true").await;
+    program.signal(Signal::SIGTERM);
+    program.ended().await.code(0).stderr_has("serves pods of the namespaces with the labels \"team=a\"");
 }

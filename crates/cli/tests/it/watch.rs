@@ -103,14 +103,26 @@ async fn namespaces_and_selectors_filter_objects() {
     elsewhere["spec"]["nodeName"] = "node-2".into();
     elsewhere["metadata"]["labels"] = json!({"app": "db"});
     server.create(elsewhere).unwrap();
+    server.create(namespace("third", "a")).unwrap();
+    server.create(pod("third", "z")).unwrap();
+    let mut labelled = server.get("v1", "Namespace", "", "other").unwrap().unwrap();
+    labelled["metadata"]["labels"] = json!({"team": "a"});
+    server.update(labelled).unwrap();
     for (flags, keys) in [
         ("", vec!["default/p0"]),
+        ("-n other,default", vec!["default/p0", "other/x", "other/y"]),
+        ("-n other,default -l app=db", vec!["other/y"]),
+        ("--exclude-namespace other", vec!["default/p0", "third/z"]),
+        ("--exclude-namespace other,third --field-selector spec.nodeName=node-1", vec!["default/p0"]),
+        ("--namespace-selector team=a", vec!["other/x", "other/y", "third/z"]),
+        ("--namespace-selector team=a --exclude-namespace third -l app=db", vec!["other/y"]),
+        ("--namespace-selector team=none", vec![]),
         ("-n other", vec!["other/x", "other/y"]),
-        ("-A", vec!["default/p0", "other/x", "other/y"]),
-        ("-A -l app=web", vec!["default/p0", "other/x"]),
+        ("-A", vec!["default/p0", "other/x", "other/y", "third/z"]),
+        ("-A -l app=web", vec!["default/p0", "other/x", "third/z"]),
         ("-A -l app!=web", vec!["other/y"]),
         ("-A --field-selector spec.nodeName=node-2", vec!["other/y"]),
-        ("-A --selector app --metadata-only", vec!["default/p0", "other/x", "other/y"]),
+        ("-A --selector app --metadata-only", vec!["default/p0", "other/x", "other/y", "third/z"]),
     ] {
         let ended = run(&with_server(&server, &format!("watch pods -o json --until-synced {flags}"))).await;
         ended.code(0);
@@ -187,21 +199,45 @@ async fn transient_errors_are_retried() {
 // contract: T-08c
 #[tokio::test]
 async fn an_outage_is_reported_once() {
-    let server = server(1).await;
-    let mut program = Program::start(&with_server(&server, "watch pods -o json"));
+    for namespaces in ["default", "default,other"] {
+        let server = server(1).await;
+        let line = format!("watch pods -o json -n {namespaces}");
+        let mut program = Program::start(&with_server(&server, &line));
+        program.until("synced").await;
+        server.faults().refuse_connections().await;
+        server.drop_connections();
+        let lost = program.stderr_line().await;
+        assert!(lost.starts_with("pods: connection lost: ") && lost.ends_with("; retrying"), "{lost}");
+        server.faults().accept_connections().await;
+        let again = program.stderr_line().await;
+        assert!(again.starts_with("pods: connected again after "), "{again}");
+        server.create(pod("default", "new")).unwrap();
+        assert_eq!(program.json().await["key"], "default/new");
+        program.signal(Signal::SIGINT);
+        let ended = program.ended().await;
+        assert_eq!(ended.code(0).stderr, "");
+    }
+}
+
+/// A namespace whose rights are taken away is named, and the others go on.
+// contract: T-07l
+#[tokio::test]
+async fn a_namespace_that_is_refused_stops_no_other() {
+    let server = server(0).await;
+    let mut program = Program::start(&with_server(&server, "watch pods -o json -n default,other"));
     program.until("synced").await;
-    server.faults().refuse_connections().await;
+    server.faults().inject(Fault::forbidden().on(Verb::List).namespace("other").always());
+    server.faults().inject(Fault::forbidden().on(Verb::Watch).namespace("other").always());
     server.drop_connections();
-    let lost = program.stderr_line().await;
-    assert!(lost.starts_with("pods: connection lost: ") && lost.ends_with("; retrying"), "{lost}");
-    server.faults().accept_connections().await;
-    let again = program.stderr_line().await;
-    assert!(again.starts_with("pods: connected again after "), "{again}");
+    let refused = program.stderr_line().await;
+    assert!(refused.starts_with("pods (other): ") && refused.contains("403"), "{refused}");
     server.create(pod("default", "new")).unwrap();
     assert_eq!(program.json().await["key"], "default/new");
+    server.faults().clear();
+    let again = program.stderr_line().await;
+    assert!(again.starts_with("pods (other): connected again after "), "{again}");
     program.signal(Signal::SIGINT);
-    let ended = program.ended().await;
-    assert_eq!(ended.code(0).stderr, "");
+    assert_eq!(program.ended().await.code(0).stderr, "");
 }
 
 /// An update says what it changed; a Secret's values are not printed.
@@ -333,4 +369,61 @@ async fn reading_options_do_not_change_the_lines() {
     ] {
         assert_eq!(read(flags, lists, encoding).await, usual, "{flags}");
     }
+}
+
+fn namespace(name: &str, team: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}})
+}
+
+/// A namespace that is not selected any more takes its objects along: they were not deleted.
+// contract: T-08f
+#[tokio::test]
+async fn objects_of_a_namespace_that_leaves_have_left() {
+    let server = server(0).await;
+    server.create(namespace("shop", "a")).unwrap();
+    server.create(pod("shop", "web")).unwrap();
+    server.create(pod("default", "other")).unwrap();
+    let mut program = Program::start(&with_server(&server, "watch pods --namespace-selector team=a"));
+    assert_eq!(program.line().await, "initial pods shop/web");
+    assert!(program.line().await.starts_with("synced  pods 1 objects"));
+    server.create(namespace("late", "a")).unwrap();
+    server.create(pod("late", "new")).unwrap();
+    assert_eq!(program.line().await, "add     pods late/new");
+    let mut moved = server.get("v1", "Namespace", "", "shop").unwrap().unwrap();
+    moved["metadata"]["labels"]["team"] = "b".into();
+    server.update(moved).unwrap();
+    assert_eq!(program.line().await, "left    pods shop/web");
+    server.delete("v1", "Pod", "late", "new").unwrap();
+    assert_eq!(program.line().await, "delete  pods late/new");
+    program.signal(Signal::SIGINT);
+    let ended = program.ended().await;
+    ended.code(0);
+    assert_eq!(ended.stdout, "stopped pods 2 adds, 0 updates, 1 deletes, 1 left, 0 relists\n");
+}
+
+/// The namespaces that a selector needs, and one of several, may be refused.
+// contract: T-07l
+#[tokio::test]
+async fn refused_namespaces_are_named() {
+    let server = server(1).await;
+    let refused = |fault: Fault| server.faults().inject(fault.always());
+    let several = "watch pods -n default,b";
+    refused(Fault::forbidden().on(Verb::List).resource("namespaces"));
+    refused(Fault::forbidden().on(Verb::Watch).resource("namespaces"));
+    for command in ["watch pods", "get pods", "get pods --list-indexes"] {
+        let ended = run(&with_server(&server, &format!("{command} --namespace-selector team=a"))).await;
+        ended.code(4).stderr_has("refuses to list namespaces");
+    }
+    refused(Fault::forbidden().on(Verb::List).resource("pods").namespace("b"));
+    refused(Fault::forbidden().on(Verb::Watch).resource("pods").namespace("b"));
+    run(&with_server(&server, several))
+        .await
+        .code(4)
+        .stderr_has("refuses to list pods in namespaces default, b");
+    let get = run(&with_server(&server, "get pods -n default,b")).await;
+    get.code(4).stderr_has("pods in namespace \"b\"");
+    assert!(get.stdout.contains("p0"), "{get:#?}");
+    let invalid = run(&with_server(&server, "watch pods --namespace-selector a in b")).await;
+    invalid.code(2).stderr_has("resource \"in\"");
+    run(&with_server(&server, "get pods --namespace-selector =b")).await.code(2).stderr_has("label selector");
 }

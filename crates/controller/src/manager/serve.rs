@@ -1,13 +1,19 @@
 //! The HTTP server of a manager.
 
+#[cfg(feature = "ring")]
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
 use futures::future::FutureExt as _;
 use kinformer_leader_election::LeaderElector;
+#[cfg(feature = "ring")]
+use kinformer_ring::{Ring, RingProcess, Slots};
 use kinformer_serve::{
     ControllerView, Controllers, LeadershipView, ReconciliationView, Server, ServerBuilder,
 };
+#[cfg(feature = "ring")]
+use kinformer_serve::{MovedView, RingProcessView, RingView, SlotRange};
 use prometheus_client::registry::Registry;
 
 use super::Manager;
@@ -28,9 +34,9 @@ impl Manager {
     ///   that the controllers have synced. A replica that waits for the leadership is ready.
     /// * `/metrics` has the controllers, their queues, the recorders of [events](Self::events), the informers, the requests of
     ///   clients, the election, the ring, and the process.
-    /// * The page shows the controllers, their last reconciliations, and who leads.
+    /// * The page shows the controllers, their last reconciliations, who leads, and the processes of the ring with their slots.
     ///
-    /// Call it after [`Self::factory`], [`Self::leader_election`] and [`Self::events`]; controllers may be added later.
+    /// Call it after [`Self::factory`], [`Self::leader_election`], [`Self::events`] and `sharding`; controllers may be added later.
     ///
     /// # Errors
     /// [`Error::Serve`], for example if the port is in use; it names the address.
@@ -62,7 +68,12 @@ impl Manager {
         registry.register_collector(Box::new(collector));
         let (health, ready) = (self.health(), self.health());
         self.plan.show();
-        let shown = Shown { plan: Arc::downgrade(&self.plan), elector: self.elector.get().cloned() };
+        let shown = Shown {
+            plan: Arc::downgrade(&self.plan),
+            elector: self.elector.get().cloned(),
+            #[cfg(feature = "ring")]
+            ring: self.ring.clone(),
+        };
         let alive = move || if health.is_alive() { Ok(()) } else { Err("the manager has ended".to_owned()) };
         let server = server
             .health_check("manager", alive)
@@ -89,6 +100,8 @@ fn not_synced(health: &Health) -> Result<(), String> {
 struct Shown {
     plan: Weak<Plan>,
     elector: Option<LeaderElector>,
+    #[cfg(feature = "ring")]
+    ring: Option<Ring>,
 }
 
 impl Controllers for Shown {
@@ -108,6 +121,50 @@ impl Controllers for Shown {
         let holder = elector.leader().map(|leader| leader.to_string());
         Some(LeadershipView { holder, since: None, is_leader: elector.is_leader() })
     }
+
+    #[cfg(feature = "ring")]
+    fn ring(&self) -> Option<RingView> {
+        self.ring.as_ref().map(view_of)
+    }
+}
+
+/// What the page shows of a ring.
+#[cfg(feature = "ring")]
+fn view_of(ring: &Ring) -> RingView {
+    let (status, params, metrics) = (ring.status(), ring.params(), ring.metrics());
+    let process = |process: RingProcess| RingProcessView {
+        identity: process.identity.to_string(),
+        weight: process.member.as_ref().map(|member| member.weight),
+        state: process.member.map_or_else(|| "unknown".to_owned(), |member| member.phase.to_string()),
+        renewed: process.renewed,
+        slots: ranges(&process.slots),
+    };
+    RingView {
+        name: ring.name().to_owned(),
+        identity: ring.identity().to_owned(),
+        slots: params.slots.into(),
+        field: params.field.to_string(),
+        lease_duration: params.lease_duration,
+        processes: ring.processes().into_iter().map(process).collect(),
+        owned: ranges(&status.owned),
+        unowned: ranges(&status.unowned),
+        moved: MovedView {
+            begun: metrics.slots_begun,
+            released: metrics.slots_released,
+            stopped: metrics.slots_stopped,
+        },
+        problem: status.problem.map(|problem| problem.to_string()),
+        error: ring.error().map(|error| error.to_string()),
+    }
+}
+
+#[cfg(feature = "ring")]
+fn ranges(slots: &Slots) -> Vec<SlotRange> {
+    let range = |range: &Range<u16>| SlotRange {
+        first: range.start.into(),
+        last: range.end.saturating_sub(1).into(),
+    };
+    slots.ranges().iter().map(range).collect()
 }
 
 impl From<Server> for Runnable {

@@ -6,9 +6,10 @@ use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::BoxError;
 use kinformer_controller::kinformer_leader_election::LeaderElector;
+use kinformer_controller::kinformer_ring::Ring;
 use kinformer_controller::kinformer_serve::{Error as ServeError, Server};
 use kinformer_controller::{
-    Action, CancellationToken, Controller, ControllerState, Error, Manager, ReconcileError, Task,
+    Action, CancellationToken, Controller, ControllerState, Error, Manager, ReconcileError, Sharding, Task,
 };
 use kube_client::Config;
 use kube_client::client::Body;
@@ -190,4 +191,57 @@ async fn port_in_use_is_an_error() {
     let error = Manager::new().serve(Server::builder().listen(address)).await.unwrap_err();
     assert!(matches!(error, Error::Serve(ServeError::Listen { .. })), "{error}");
     assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+/// The page shows the ring with its processes, and the shard that an informer holds.
+// contract: K-22f
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ring_and_shards() {
+    let cluster = Cluster::start().await;
+    let ring = Ring::leases(cluster.factory.client().clone(), "default", "shop").identity("a").weight(3);
+    let sharding = Sharding::new(ring.build().unwrap());
+    let maps = Controller::of(&cluster.factory).reconciles::<ConfigMap>().sharded(&sharding);
+    let maps = maps.build(|_| async { Ok(Action::none()) });
+    let manager = Manager::new().factory(&cluster.factory).add(maps).unwrap().sharding(&sharding).unwrap();
+    let server = Server::builder().listen("127.0.0.1:0".parse().unwrap());
+    let server = manager.observed_by(server).unwrap().bind().await.unwrap();
+    let (address, shutdown) = (server.local_addr(), CancellationToken::new());
+    let running = tokio::spawn(manager.add(server).unwrap().run(shutdown.clone()));
+    let json = async |path: &str| -> Value { serde_json::from_str(&get(address, path).await.1).unwrap() };
+    let all = json!([{"first": 0, "last": 1023}]);
+    let ring = within(async {
+        loop {
+            let ring = json("/api/v1/ring").await["ring"].take();
+            if ring["owned"] == all && ring["processes"][0]["slots"] == all && ring["unowned"] == json!([]) {
+                return ring;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(
+        (&ring["name"], &ring["identity"], &ring["problem"]),
+        (&json!("shop"), &json!("a"), &json!(null))
+    );
+    assert_eq!(ring["moved"], json!({"begun": 1024, "released": 0, "stopped": 0}));
+    let process = &ring["processes"][0];
+    assert_eq!(
+        (&process["identity"], &process["weight"], &process["state"]),
+        (&json!("a"), &json!(3), &json!("joined"))
+    );
+    assert!(process["renewed"].is_string(), "{process}");
+    let held = within(async {
+        loop {
+            let held = json("/api/v1/informers/configmaps").await["selection"]["shard"].take();
+            if held["ranges"].as_array().is_some_and(|ranges| !ranges.is_empty()) {
+                return held;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(held["ranges"], json!([{"from": "0x0000000000000000", "to": "0x10000000000000000"}]));
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    cluster.server.shutdown().await;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_kube::{FieldPath, Packed};
+use kinformer_kube::{FieldPath, Packed, ShardSelector};
 use kube_core::discovery::{ApiResource, Scope};
 
 use crate::informer::Informer;
@@ -10,6 +10,7 @@ use crate::informer::view::View;
 use crate::kind::resource_name;
 use crate::projection::Projection;
 use crate::selection::{self, Selected};
+use crate::shards::ShardPart;
 
 impl<K> Informer<K> {
     /// Which objects the informer holds, and how much of them: its resource, namespaces and selectors.
@@ -101,6 +102,16 @@ impl<'a> InformerSelection<'a> {
     pub fn field_selector(&self, namespace: &str) -> Option<Arc<str>> {
         let [_, fields] = selection::selectors(&self.selected(), namespace);
         fields
+    }
+
+    /// The shard that the informer holds; `None` if it is not restricted to one.
+    pub fn shard(&self) -> Option<ShardSelector> {
+        let selected = self.selected();
+        let parts = selected.iter().filter_map(Selected::shard).map(ShardPart::selector);
+        parts.fold(None, |all: Option<ShardSelector>, part| {
+            let ranges = all.iter().flat_map(ShardSelector::ranges).chain(part.ranges()).cloned();
+            Some(ShardSelector::new(part.field(), ranges.collect::<Vec<_>>()))
+        })
     }
 
     /// Whether objects may have other labels and fields here than on the server: they are changed by a transform or by the

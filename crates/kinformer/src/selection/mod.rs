@@ -324,7 +324,7 @@ impl Selected {
         Self { of_scope: self.of_scope.clone(), ..Self::new(Place::Shard(shard), self.selection.clone()) }
     }
 
-    fn shard(&self) -> Option<&ShardPart> {
+    pub(crate) fn shard(&self) -> Option<&ShardPart> {
         match &self.place {
             Place::Shard(shard) => Some(shard),
             _ => None,

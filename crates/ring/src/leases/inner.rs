@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::names::Names;
 use super::owned::Owned;
+use super::reads::Reads;
 use crate::config::Config;
 use crate::machine::{Machine, Status};
 
@@ -31,6 +32,8 @@ pub(crate) struct Inner {
     pub(crate) error: Mutex<Option<Arc<str>>>,
     pub(crate) is_running: AtomicBool,
     pub(crate) counters: Counters,
+    /// The Leases that the present run has read.
+    pub(crate) reads: Mutex<Option<Arc<Reads>>>,
 }
 
 /// What a process has done since its start; from [`Ring::metrics`](super::Ring::metrics).

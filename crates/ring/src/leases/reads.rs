@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::names::Names;
-use crate::member::Member;
+use super::process::RingProcess;
+use crate::member::{InvalidMember, Member, MemberId};
 use crate::table::Table;
 use crate::view::{Object, Target, View};
 
@@ -60,6 +61,31 @@ impl Reads {
             state.replace(objects, version);
             self.changed.notify_one();
         }
+    }
+
+    /// The processes as they were read last.
+    pub(crate) fn processes(&self) -> Vec<RingProcess> {
+        let state = self.state.lock();
+        let Some(View { table, members, .. }) = state.view(&self.names) else { return Vec::new() };
+        let mut slots: BTreeMap<MemberId, Vec<u16>> = BTreeMap::new();
+        let table = table.and_then(|table| table.content.ok());
+        for (slot, number) in table.iter().flat_map(|table| table.slots().iter().zip(0u16..)) {
+            if let Some(owner) = &slot.owner {
+                slots.entry(owner.clone()).or_default().push(number);
+            }
+        }
+        let process = |(identity, member): (Arc<str>, Object<Result<Member, InvalidMember>>)| {
+            let lease = state.leases.get(&self.names.of(&Target::Member(identity.clone())));
+            let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref());
+            let slots = slots.remove(&MemberId::new(&identity, &member.uid)).unwrap_or_default();
+            RingProcess {
+                identity,
+                member: member.content.ok(),
+                renewed: renewed.map(|time| time.0.into()),
+                slots: slots.into_iter().collect(),
+            }
+        };
+        members.into_iter().map(process).collect()
     }
 
     /// The Lease as it was read last.

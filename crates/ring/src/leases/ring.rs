@@ -18,6 +18,7 @@ use super::error::RunError;
 use super::inner::{Counters, Inner, RingMetrics, Source, incarnation};
 use super::names::{LABEL, Names};
 use super::owned::Owned;
+use super::process::RingProcess;
 use super::reads::Reads;
 use super::shards::Shards;
 use super::writes::Writer;
@@ -157,6 +158,7 @@ impl RingBuilder {
             error,
             is_running,
             counters,
+            reads: Mutex::default(),
         };
         Ok(Ring(Arc::new(inner)))
     }
@@ -200,6 +202,7 @@ impl Ring {
         let selector = format!("{LABEL}={}", inner.names.name);
         let source = Source::new(inner.client.clone()).namespace(&*inner.names.namespace).labels(&selector);
         let reads = Arc::new(Reads::new(inner.names.clone()));
+        *inner.reads.lock() = Some(reads.clone());
         // A write must have ended before the next renewal.
         let limit = inner.config.renew_period * 2 / 3;
         let writer = Writer::new(inner.client.clone(), inner.names.clone(), limit);
@@ -271,6 +274,12 @@ impl Ring {
         self.0.counters.read()
     }
 
+    /// Returns the processes of the ring by their names, as the Leases were read last; none while this process does not run.
+    pub fn processes(&self) -> Vec<RingProcess> {
+        let reads = self.0.reads.lock().clone();
+        reads.map(|reads| reads.processes()).unwrap_or_default()
+    }
+
     /// The name of the ring.
     pub fn name(&self) -> &str {
         &self.0.names.name
@@ -293,6 +302,7 @@ struct Running<'a>(&'a Inner);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.owned.end();
+        self.0.reads.lock().take();
         self.0.is_running.store(false, Ordering::Release);
     }
 }

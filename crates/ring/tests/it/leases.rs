@@ -8,7 +8,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::{Fault, TestCluster, Verb};
 use kinformer_leader_election::{NotLeader, TokioClock};
-use kinformer_ring::{LABEL, ListFrom, Problem, Ring, RunError, Shards, Slots, StopReason};
+use kinformer_ring::{
+    LABEL, ListFrom, MemberPhase, Problem, Ring, RingProcess, RunError, Shards, Slots, StopReason,
+};
 use kube_client::Api;
 use kube_client::api::PostParams;
 use parking_lot::Mutex;
@@ -133,6 +135,37 @@ async fn two() -> (TestCluster, SharedJudge, [Process; 2]) {
     let processes = ["a", "b"].map(|name| start(&cluster, name, &judge));
     settled(&judge, &["a", "b"]).await;
     (cluster, judge, processes)
+}
+
+/// Each process knows the others: their weights, their slots, and when they have renewed their Leases.
+// contract: Y-07h
+#[tokio::test(start_paused = true)]
+async fn processes_are_known_to_each_other() {
+    let (_cluster, _judge, [a, b]) = two().await;
+    for process in [&a, &b] {
+        let known = process.ring.processes();
+        let names: Vec<&str> = known.iter().map(|process| &*process.identity).collect();
+        assert_eq!(names, ["a", "b"]);
+        let slots: usize = known.iter().map(|process| process.slots.len()).sum();
+        assert_eq!(slots, 1024);
+        let is_joined = |process: &RingProcess| {
+            process.renewed.is_some()
+                && process
+                    .member
+                    .as_ref()
+                    .is_some_and(|member| (member.weight, member.phase) == (1, MemberPhase::Joined))
+        };
+        assert!(known.iter().all(is_joined), "{known:?}");
+        assert_eq!(
+            known.iter().find(|known| *known.identity == *process.ring.identity()).unwrap().slots,
+            process.ring.status().owned
+        );
+    }
+    a.stop.cancel();
+    a.task.await.unwrap().unwrap();
+    assert_eq!(a.ring.processes(), []);
+    b.stop.cancel();
+    b.task.await.unwrap().unwrap();
 }
 
 /// Processes join, each owns its share, and one that ends hands its slots over without a gap of more than the requests take.

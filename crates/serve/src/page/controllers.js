@@ -35,7 +35,7 @@ function leader({ leadership }) {
 }
 
 /** A table whose rows are drawn again. */
-function table(...labels) {
+export function table(...labels) {
   const body = el("tbody");
   const head = el("thead", {}, el("tr", {}, labels.map((label) => el("th", { scope: "col" }, label))));
   return {

@@ -20,6 +20,7 @@ const BAD = new Set(["decodeErrors", "stalledWatches"]);
 export function mountHealth(content, info) {
   const sources = el("tbody");
   const handlers = el("tbody");
+  const selection = el("dl.selection");
   const counters = el("dl.counters");
   const lag = new Sparkline(600, 70, "Lag of the slowest handler", duration);
   const lagNow = el("b");
@@ -52,6 +53,7 @@ export function mountHealth(content, info) {
         {},
         el("h2", {}, "Sources"),
         el("p.dim", {}, "The list and watch requests that keep the store up to date."),
+        selection,
         el("table.plain", {}, heading("Source", "State", "Detail", "Last error"), sources),
       ),
       el("section.panel", {}, el("h2", {}, "Counters"), el("p.dim", {}, "Since this server started."), counters),
@@ -83,6 +85,7 @@ export function mountHealth(content, info) {
         ["Panics", count(handler.panics), handler.panics > 0 ? "error" : ""],
       ];
     });
+    drawSelection(selection, info);
     rows(sources, info.sources, (source) => [
       ["Source", source.name || info.name],
       ["State", source.notServed ? "Not served" : source.notWatchable ? "Not watchable" : source.state, source.synced ? "ok" : "warning"],
@@ -102,6 +105,23 @@ export function mountHealth(content, info) {
   };
   state({ info, lags: { values: [], last: () => null } });
   return { state, close: () => {} };
+}
+
+/** Which objects are in scope: namespaces, selectors, and the ranges of a shard. */
+function drawSelection(element, { selection, namespaced, sources }) {
+  const { namespaces, scope, labelSelector, fieldSelector, shard } = selection;
+  const all = scope === "" ? "all" : scope;
+  const place = namespaces.length > 0 ? namespaces.join(", ") : sources.length === 0 ? "none" : all;
+  const lines = [
+    namespaced && !shard ? ["Namespaces", place] : null,
+    labelSelector ? ["Labels", labelSelector] : null,
+    fieldSelector ? ["Fields", fieldSelector] : null,
+    shard ? ["Shard", `hashes of ${shard.field}: ${shard.ranges.map(({ from, to }) => `${from}–${to}`).join(", ") || "none"}`] : null,
+  ].filter(Boolean);
+  const shown = lines.flat().join("\n");
+  if (element.dataset.shown === shown) return;
+  element.dataset.shown = shown;
+  fill(element, lines.map(([label, value]) => el("div", {}, el("dt", {}, label), el("dd.path", {}, value))));
 }
 
 function handlerState(handler) {

@@ -20,7 +20,18 @@ export function word(info) {
 /** The group, version and scope of an informer, in small print. */
 export function kindOf(info) {
   const api = info.group ? `${info.group}/${info.version}` : info.version;
-  return [info.kind, api, info.scope, info.cluster].filter(Boolean).join(" · ");
+  return [info.kind, api, scopeOf(info), info.cluster].filter(Boolean).join(" · ");
+}
+
+/** How many namespaces are named in the small print. */
+const NAMESPACES = 4;
+
+/** The scope of an informer in words, and "" for all objects. */
+export function scopeOf({ selection }) {
+  const { namespaces, scope, shard } = selection;
+  if (shard) return `shard of ${shard.ranges.length} ${shard.ranges.length === 1 ? "range" : "ranges"}`;
+  if (namespaces.length > NAMESPACES) return `${namespaces.slice(0, NAMESPACES).join(", ")} and ${count(namespaces.length - NAMESPACES)} more namespaces`;
+  return namespaces.length > 0 ? namespaces.join(", ") : scope;
 }
 
 /** Events below the informers. */

@@ -8,6 +8,7 @@ import { openFind } from "./find.js";
 import { mount as mountInformer } from "./informer.js";
 import { mount as mountInformers } from "./informers.js";
 import { mountObject } from "./object.js";
+import { mount as mountRing, readRing } from "./ring.js";
 import { closeObject, go, href, openedObject, route } from "./router.js";
 import { severity, state } from "./state.js";
 
@@ -30,6 +31,7 @@ function show() {
     const [name] = next.path;
     if (name === "informers" && next.path.length > 1) view = mountInformer(main, next);
     else if (name === "controllers") view = mountControllers(main, next);
+    else if (name === "ring") view = mountRing(main);
     else if (name === "events") view = mountEvents(main, next);
     else view = mountInformers(main, next);
     main.scrollTop = 0;
@@ -77,13 +79,14 @@ const links = {
   informers: el("a", { href: "#/" }, "Informers"),
   events: el("a", { href: "#/events" }, "Events"),
   controllers: el("a", { href: "#/controllers", hidden: true }, "Controllers"),
+  ring: el("a", { href: "#/ring", hidden: true }, "Ring"),
 };
 fill(element("rail"), el("ul.rail-top", {}, Object.values(links).map((link) => el("li", {}, link))), el("h2", {}, "Kinds"), railList);
 
 function drawRail() {
   const { path } = route();
   links.informers.setAttribute("aria-current", path.length === 0 ? "page" : "false");
-  for (const name of ["events", "controllers"]) links[name].setAttribute("aria-current", path[0] === name ? "page" : "false");
+  for (const name of ["events", "controllers", "ring"]) links[name].setAttribute("aria-current", path[0] === name ? "page" : "false");
   for (const [id, row] of railRows) {
     if (!state.informers.has(id)) {
       row.item.remove();
@@ -107,12 +110,13 @@ function drawRail() {
   }
 }
 
-/** Shows the link to the controllers if the program has some. */
+/** Shows the links to the controllers and to the ring, if the program has them. */
 async function findControllers() {
   // A failure is shown by the view, if it is opened.
   const { controllers } = await readControllers().catch(() => ({ controllers: [] }));
   links.controllers.hidden = controllers.length === 0;
   state.setHasControllers(controllers.length > 0);
+  links.ring.hidden = (await readRing().catch(() => null)) === null;
 }
 
 // The connection.

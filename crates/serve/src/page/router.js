@@ -7,6 +7,7 @@
 //   #/informers/ID/health                 its sources, handlers and counters
 //   #/controllers                         the controllers of the program
 //   #/controllers/NAME                    one of them
+//   #/ring                                the processes that share the objects
 //   #/events?informer=&filter=            the tail of changes
 //
 // On every view, `open=ID|KEY` and `tab=` show one object beside it.

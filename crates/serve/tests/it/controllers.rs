@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kinformer_serve::{
-    CauseView, ControllerView, Controllers, CountsView, FailureView, LeadershipView, QueueView,
-    ReconciliationView, RunningView, Server,
+    CauseView, ControllerView, Controllers, CountsView, FailureView, LeadershipView, MovedView, QueueView,
+    ReconciliationView, RingProcessView, RingView, RunningView, Server, SlotRange,
 };
 use serde_json::json;
 
@@ -92,6 +92,59 @@ impl Controllers for Provided {
     fn leadership(&self) -> Option<LeadershipView> {
         Some(LeadershipView { holder: Some("pod-1".into()), since: Some(start()), is_leader: true })
     }
+
+    fn ring(&self) -> Option<RingView> {
+        let range = |first, last| SlotRange { first, last };
+        let process = RingProcessView {
+            identity: "a".into(),
+            weight: Some(2),
+            state: "joined".into(),
+            renewed: Some(start()),
+            slots: vec![range(0, 340), range(512, 512)],
+        };
+        Some(RingView {
+            name: "shop".into(),
+            identity: "a".into(),
+            slots: 1024,
+            field: "object.metadata.uid".into(),
+            lease_duration: Duration::from_secs(15),
+            processes: vec![process],
+            owned: vec![range(0, 340)],
+            unowned: Vec::new(),
+            moved: MovedView { begun: 3, released: 2, stopped: 1 },
+            problem: Some("the lease is not renewed".into()),
+            error: None,
+        })
+    }
+}
+
+// contract: H-31d
+#[tokio::test]
+async fn ring_of_the_program() {
+    let world = World::with(1, |factory| factory, |server| server.controllers(Provided)).await;
+    let ring = world.client.ok("/api/v1/ring").await["ring"].clone();
+    let expected = json!({
+        "name": "shop", "identity": "a", "slots": 1024, "field": "object.metadata.uid", "leaseDuration": 15.0,
+        "processes": [{
+            "identity": "a", "weight": 2, "state": "joined", "renewed": "2026-01-01T00:00:00.000Z",
+            "slots": [{"first": 0, "last": 340}, {"first": 512, "last": 512}],
+        }],
+        "owned": [{"first": 0, "last": 340}], "unowned": [],
+        "moved": {"begun": 3, "released": 2, "stopped": 1},
+        "problem": "the lease is not renewed", "error": null,
+    });
+    assert_eq!(ring, expected);
+    let schemas = world.client.ok("/openapi.json").await["components"]["schemas"].clone();
+    let fields = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for (schema, value) in [
+        ("Ring", &expected),
+        ("RingProcess", &expected["processes"][0]),
+        ("SlotRange", &expected["owned"][0]),
+        ("MovedSlots", &expected["moved"]),
+    ] {
+        assert_eq!(fields(&schemas[schema]["properties"]), fields(value), "{schema}");
+    }
+    world.end().await;
 }
 
 // contract: H-31a, H-31b
@@ -142,6 +195,7 @@ async fn no_controllers() {
     let client = Client { address: server.local_addr() };
     let all = client.ok("/api/v1/controllers").await;
     assert_eq!((&all["controllers"], &all["leadership"]), (&json!([]), &json!(null)));
+    assert_eq!(client.ok("/api/v1/ring").await["ring"], json!(null));
     let message = client.get("/api/v1/controllers/web").await.fails(404, "NotFound");
     assert!(message.ends_with("none"), "{message}");
     server.shutdown().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::SharedInformerFactory;
+use kinformer::{Scope, ShardField, ShardSelector, SharedInformerFactory};
 use kinformer_apiserver::{Fault, Verb};
 use kinformer_serve::Server;
 use kinformer_testing::wait::within;
@@ -296,4 +296,40 @@ async fn cluster_and_scope_choose_an_informer() {
     third.shutdown().await.unwrap();
     world.end().await;
     other.shutdown().await;
+}
+
+/// The scope is that of now, with its parts; requests name the informer by the one that it was added with.
+// contract: H-01c
+#[tokio::test]
+async fn scope_of_an_informer_that_changes() {
+    let world = World::start(1).await;
+    let selection = async || world.client.ok(PODS).await;
+    let first = selection().await;
+    let all = serde_json::json!({
+        "scope": "", "namespaces": [], "labelSelector": null, "fieldSelector": null, "shard": null,
+    });
+    assert_eq!((&first["selection"], &first["scope"]), (&all, &"".into()));
+    let scope = Scope::namespaces(["a", "b"]).labels("app=web");
+    within("a change of the scope", world.pods.set_scope(&scope)).await.unwrap();
+    let narrowed = selection().await;
+    assert_eq!(narrowed["selection"]["namespaces"], serde_json::json!(["a", "b"]));
+    assert_eq!(narrowed["selection"]["labelSelector"], "app=web");
+    let parts: Vec<&str> = narrowed["sources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|source| source["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(parts, ["a labels app=web", "b labels app=web"]);
+    assert_eq!(narrowed["scope"], "", "requests name it as before");
+    let shard = ShardSelector::new(ShardField::Uid, [0..1 << 62, 1 << 63..1 << 64]);
+    within("a change of the scope", world.pods.set_scope(&Scope::shard(shard))).await.unwrap();
+    assert_eq!(
+        selection().await["selection"]["shard"],
+        serde_json::json!({"field": "object.metadata.uid", "ranges": [
+            {"from": "0x0000000000000000", "to": "0x4000000000000000"},
+            {"from": "0x8000000000000000", "to": "0x10000000000000000"},
+        ]})
+    );
+    world.end().await;
 }
