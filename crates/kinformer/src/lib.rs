@@ -68,7 +68,7 @@
 //! |---|---|
 //! | the start | [`SharedInformerFactory`], [`SharedInformerFactoryBuilder`], [`accessors`], [`CacheSync`], [`client`], [`client_http1`], [`config`], [`discovery_client`], [`Kubeconfig`], [`CancellationToken`] |
 //! | informers | [`Informer`], [`NewInformer`], [`InformerLease`], [`InformerStatus`], [`ResourceOptions`], [`Decode`], [`Encoding`], [`ManagedFields`], [`Projection`], [`Transform`], [`QueueKind`], [`WatchListMode`], [`scope_of`] |
-//! | which objects | [`Scope`], [`NamespaceOptions`], [`LabelSelector`], [`FieldSelector`], [`ShardSelector`], [`ShardField`], [`Shard`], [`InformerSelection`], [`FixedScope`] |
+//! | which objects | [`Scope`], [`NamespaceOptions`], [`LabelSelector`], [`FieldSelector`], [`ShardSelector`], [`ShardField`], [`Shard`], [`InformerSelection`], [`NamespaceWatches`], [`WatchReason`], [`FixedScope`] |
 //! | reads | [`Lister`], [`NamespaceLister`], [`Snapshot`], [`Difference`], [`IndexFunction`], [`IndexValues`], [`NAMESPACE_INDEX`], [`Wait`], [`conditions`] |
 //! | objects | [`Packed`], [`PackedObject`], [`PackedMetadata`], [`PackedRef`], [`Decoded`], [`DecodedRef`], [`DecodedCache`], [`DecodeAs`], [`ObjectDecoder`], [`FieldPath`], [`KubeObject`], [`Object`], [`Keyed`], [`Labels`], [`ObjectKey`], [`KeyRef`], [`ResourceVersion`], [`Versions`], [`PartId`], [`PartOrKey`] |
 //! | events | [`HandlerBuilder`], [`EventHandlerFuncs`], [`EventHandler`], [`AsyncEventHandler`], [`EventStream`], [`AsyncFnWith`], [`Registration`], [`Buffer`], [`Event`], [`Added`], [`Updated`], [`Deleted`], [`Left`], [`Tombstone`], [`FinalStateUnknown`] |

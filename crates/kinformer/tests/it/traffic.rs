@@ -93,7 +93,7 @@ fn share(part: u64, whole: u64) -> f64 {
 
 /// A process that holds a third of the objects receives as much of the bytes of lists and watches from a server that honours shard
 /// selectors, and all of them from another one.
-// contract: D-16a
+// contract: D-17a
 #[tokio::test]
 async fn a_shard_costs_its_share_of_the_bytes() {
     for selectors in [ShardSelectors::Honoured, ShardSelectors::Ignored] {
@@ -124,7 +124,7 @@ async fn a_shard_costs_its_share_of_the_bytes() {
 }
 
 /// One namespace more costs its share of the bytes of a list of all objects, and at most 2 kB of heads of requests.
-// contract: D-16b
+// contract: D-17b
 #[tokio::test]
 async fn one_namespace_more_costs_its_share_of_the_bytes() {
     let server = server(ShardSelectors::Ignored).await;
