@@ -7,7 +7,7 @@ fn exported(file: &str) -> Vec<String> {
     let uses = code.split("pub use ").skip(1).filter_map(|item| item.split(';').next());
     let lists = uses.filter(|item| !item.contains("internal::")).filter_map(|item| item.split_once("::{"));
     let names = lists.flat_map(|(_, list)| list.trim_end_matches('}').split(','));
-    let words = names.map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    let words = names.filter(|path| !path.contains('*')).map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_'));
     words.filter_map(|mut words| words.rfind(|word| !word.is_empty())).map(str::to_owned).collect()
 }
 
