@@ -1,4 +1,4 @@
-//! `/api/v1/controllers`: the controllers of the program, and the last reconciliations of a key.
+//! `/api/v1/controllers` and `/api/v1/ring`: the controllers of the program, the last reconciliations of a key, and the ring.
 
 use std::sync::Arc;
 
@@ -11,10 +11,14 @@ use crate::app::{App, Settings};
 use crate::controllers::{ControllerView, LeadershipView, ReconciliationView};
 use crate::query::{Query, segments};
 use crate::reply::{Failure, json_of};
+use crate::ring::RingView;
 use crate::state;
 
 /// The prefix of the paths of controllers.
 pub(crate) const CONTROLLERS: &str = "/api/v1/controllers";
+
+/// The path of the ring.
+pub(crate) const RING: &str = "/api/v1/ring";
 
 const SECRETS: &str = "secrets";
 
@@ -23,6 +27,12 @@ struct Answer {
     time: String,
     leadership: Option<LeadershipView>,
     controllers: Vec<Controller>,
+}
+
+#[derive(Serialize)]
+struct RingAnswer {
+    time: String,
+    ring: Option<RingView>,
 }
 
 /// A controller, and whether its keys are shown.
@@ -59,6 +69,12 @@ pub(crate) async fn below(State(app): State<Arc<App>>, uri: Uri) -> Result<Respo
             Err(Failure::not_found("a controller has …/reconciliations?key=KEY, and no other path below it"))
         }
     }
+}
+
+/// `GET /api/v1/ring`.
+pub(crate) async fn ring(State(app): State<Arc<App>>) -> Result<Response, Failure> {
+    let ring = app.read_controllers(|provider| provider.ring()).await?.flatten();
+    Ok(json_of(&RingAnswer { time: state::now(), ring }))
 }
 
 async fn reconciliations(app: &App, name: &str, query: &Query) -> Result<Response, Failure> {

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::format::rfc3339;
 use crate::ring::RingView;
+use crate::serialized::{optional_seconds, optional_time, seconds, time};
 
 /// The provider of the controllers of a process: see [`ServerBuilder::controllers`](crate::ServerBuilder::controllers).
 ///
@@ -181,24 +180,4 @@ pub struct LeadershipView {
     pub since: Option<SystemTime>,
     /// Whether this process leads.
     pub is_leader: bool,
-}
-
-fn time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    optional_time(&Some(*time), serializer)
-}
-
-/// `null` for times that have no form: before the year -9999, or after 9999.
-pub(crate) fn optional_time<S: Serializer>(
-    time: &Option<SystemTime>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    time.and_then(|time| Timestamp::try_from(time).ok()).map(rfc3339).serialize(serializer)
-}
-
-pub(crate) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_secs_f64())
-}
-
-fn optional_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
 }

@@ -78,6 +78,7 @@ mod reply;
 mod ring;
 mod router;
 mod selection;
+mod serialized;
 mod server;
 mod state;
 mod streams;

@@ -1,19 +1,10 @@
 //! The ring of a program, as the server shows it. The program provides it.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use axum::extract::State;
-use axum::response::Response;
 use serde::Serialize;
 
-use crate::app::App;
-use crate::controllers::{optional_time, seconds};
-use crate::reply::{Failure, json_of};
-use crate::state;
-
-/// The path of the ring.
-pub(crate) const RING: &str = "/api/v1/ring";
+use crate::serialized::{optional_time, seconds};
 
 /// A ring of processes, which share slots of hashes, as one of them knows it: from
 /// [`Controllers::ring`](crate::Controllers::ring).
@@ -81,16 +72,4 @@ pub struct MovedView {
     pub released: u64,
     /// Slots that it had to stop.
     pub stopped: u64,
-}
-
-#[derive(Serialize)]
-struct Answer {
-    time: String,
-    ring: Option<RingView>,
-}
-
-/// `GET /api/v1/ring`.
-pub(crate) async fn ring(State(app): State<Arc<App>>) -> Result<Response, Failure> {
-    let ring = app.read_controllers(|provider| provider.ring()).await?.flatten();
-    Ok(json_of(&Answer { time: state::now(), ring }))
 }

@@ -16,13 +16,12 @@ use crate::app::{App, Surface};
 use crate::assets;
 use crate::checks::is_health;
 use crate::connections::Holding;
-use crate::controller_answers::{self, CONTROLLERS};
+use crate::controller_answers::{self, CONTROLLERS, RING};
 use crate::guard::check_size;
 use crate::metrics::{self, Figures};
 use crate::openapi;
 use crate::query::{Query, segments};
 use crate::reply::{Failure, body_of, json_of};
-use crate::ring::{self, RING};
 use crate::state::InformerState;
 use crate::watched::Watched;
 use crate::{ask, events, explain, health, objects};
@@ -48,7 +47,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             .route(&format!("{INFORMERS}/{{*path}}"), get(below_informers).post(below_informers))
             .route(CONTROLLERS, get(controller_answers::all))
             .route(&format!("{CONTROLLERS}/{{*path}}"), get(controller_answers::below))
-            .route(RING, get(ring::ring))
+            .route(RING, get(controller_answers::ring))
             .route(EVENTS, get(stream))
             .route("/openapi.json", get(document));
         for asset in assets::ASSETS {
