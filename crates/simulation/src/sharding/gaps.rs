@@ -37,7 +37,8 @@ struct Gap {
 
 /// A process at the end of a step.
 pub(crate) struct Present {
-    pub(crate) identity: String,
+    /// What it is in the table: a later start of its identity is another member.
+    pub(crate) member: Option<MemberId>,
     /// Whether it runs, also if it ends.
     pub(crate) runs: bool,
     pub(crate) is_connected: bool,
@@ -79,7 +80,7 @@ impl Gaps {
             }
         }
         let able = processes.iter().filter(|process| process.runs && process.is_connected);
-        let able: BTreeSet<&str> = able.map(|process| process.identity.as_str()).collect();
+        let able: BTreeSet<&MemberId> = able.filter_map(|process| process.member.as_ref()).collect();
         let healthy = processes.iter().filter_map(|process| process.healthy).min().unwrap_or(now);
         let recent = now.saturating_sub(self.takeover * 2);
         self.failed.retain(|time| *time >= recent);
@@ -93,7 +94,7 @@ impl Gaps {
             if gap.owner != *owner || is_served {
                 gap.owner.clone_from(owner);
                 gap.since = now;
-                gap.is_lost = !owner.as_ref().is_some_and(|owner| able.contains(owner.identity()));
+                gap.is_lost = !owner.as_ref().is_some_and(|owner| able.contains(owner));
             }
             let longest = if gap.is_lost { takeover } else { self.handover };
             if now.saturating_sub(gap.since.max(healthy)) > longest {

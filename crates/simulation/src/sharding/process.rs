@@ -203,7 +203,7 @@ impl Process {
         let runs = !self.is_stopped() && self.ended.lock().is_none();
         let is_healthy = runs && self.is_connected() && !self.is_leaving && self.healthy <= self.shared.now();
         Present {
-            identity: self.identity.to_owned(),
+            member: ring.status().id,
             runs,
             is_connected: self.is_connected(),
             owned: if is_valid { ring.status().owned } else { Slots::default() },
