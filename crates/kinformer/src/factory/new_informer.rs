@@ -101,6 +101,15 @@ pub(super) fn make(client: &Client, options: &Arc<Options>, target: &Target) -> 
         decision,
         selected,
     ));
-    choice.set_informer(&informer);
+    let weak = Arc::downgrade(&informer);
+    choice.set_replace_parts(move || {
+        let informer = weak.upgrade();
+        Box::pin(async move {
+            match informer {
+                Some(informer) => informer.replace_parts().await,
+                None => false,
+            }
+        })
+    });
     informer
 }

@@ -143,7 +143,7 @@ impl Followed {
             let (factory, name, version) = (self.factory.clone(), name.clone(), version.clone());
             self.deleted.push(name.clone());
             self.last_events.push(Box::pin(async move {
-                // A refused request, or a server whose versions do not tell which is later, must not keep it in scope.
+                // A refused request, or versions that cannot be compared, must not keep it in scope.
                 _ = timeout(LAST_EVENTS, factory.reached(&name, &version)).await;
                 name
             }));

@@ -3,15 +3,15 @@
 mod one_watch;
 mod watch_choice;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kinformer_core::{ByNamespace, KeyRef, PartId, Partition};
-use kinformer_kube::{KubeListerWatcher, LabelSelector, PackedObject, Params};
+use kinformer_kube::{KubeListerWatcher, LabelSelector, NamespaceFilter, PackedObject, Params};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::Sources;
 
-use self::one_watch::SeveralNamespaces;
+use self::one_watch::{OWN_WATCHES, SeveralNamespaces};
 pub(crate) use self::watch_choice::{ChosenSource, WatchChoice, Watches};
 pub use self::watch_choice::{NamespaceWatches, WatchReason};
 use crate::field_selector::FieldSelector;
@@ -185,8 +185,8 @@ impl Selections {
             choice.clear();
             return parts;
         }
-        match choice.is_one(scope.watches(), parts.len(), one_watch::can_be_one(&parts)) {
-            true => one_watch::join(parts, before, next),
+        match choice.is_one(scope.watches(), parts.len(), can_be_one(&parts)) {
+            true => join(parts, before, next),
             false => parts,
         }
     }
@@ -557,6 +557,46 @@ impl Partition<PackedObject> for InScope {
         let part = self.part_of(object).and_then(|part| self.parts.get(part.number() as usize));
         part.is_none_or(|part| part.of_scope.matches(object))
     }
+}
+
+/// Whether these parts are namespaces that one watch can have: their selectors do not differ.
+fn can_be_one(parts: &[Selected]) -> bool {
+    let is_like = |first: &Selected, part: &Selected| {
+        matches!(part.place, Place::Namespace(_))
+            && (&part.selection, &part.of_scope) == (&first.selection, &first.of_scope)
+    };
+    parts.first().is_some_and(|first| parts.iter().all(|part| is_like(first, part)))
+}
+
+/// Joins the parts of namespaces: those that the filtered watch before has stay in it, and new ones have their own watches. When
+/// these are many, or there is no such watch, all have a new one. `next` is the number of the next new part.
+fn join(parts: Vec<Selected>, before: &[Selected], next: &mut u32) -> Vec<Selected> {
+    let Some(first) = parts.first().cloned() else { return parts };
+    let name_of = |part: &Selected| match &part.place {
+        Place::Namespace(name) => Some(name.clone()),
+        _ => None,
+    };
+    let names: HashSet<Arc<str>> = parts.iter().filter_map(name_of).collect();
+    let is_same = |part: &&Selected| (&part.selection, &part.of_scope) == (&first.selection, &first.of_scope);
+    let joined = |several: SeveralNamespaces| Selected {
+        of_scope: first.of_scope.clone(),
+        ..Selected::new(Place::Several(several), first.selection.clone())
+    };
+    let several = before.iter().filter(is_same).find_map(|part| match &part.place {
+        Place::Several(several) => Some(several.clone()),
+        _ => None,
+    });
+    if let Some(several) = several {
+        let kept = several.names().intersection(&names).count();
+        if kept > 0 && parts.len() - kept <= OWN_WATCHES.max(kept / 4) {
+            several.filter.narrow(&names);
+            let own = parts.into_iter().filter(|part| name_of(part).is_none_or(|name| !several.has(&name)));
+            return std::iter::once(joined(several.clone())).chain(own).collect();
+        }
+    }
+    let name = format!("namespaces {next}").into();
+    *next += 1;
+    vec![joined(SeveralNamespaces { name, filter: NamespaceFilter::new(names) })]
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! The choice between one watch for each namespace of a scope and one for all of them.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use kinformer_core::ResourceVersion;
 use kinformer_kube::{KubeListerWatcher, PackedObject};
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, ProbeBudget, SourceError, WatchListSupport, WatchOptions, WatchStream,
 };
 use parking_lot::Mutex;
-
-use crate::kube_informer::KubeInformer;
 
 /// From how many namespaces on one watch of all is considered. Below half of it, each has its own again.
 const FEW: usize = 32;
@@ -97,8 +96,11 @@ pub(crate) struct WatchChoice(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     chosen: Mutex<Chosen>,
-    informer: OnceLock<Weak<KubeInformer>>,
+    replace_parts: OnceLock<Box<ReplaceParts>>,
 }
+
+/// Makes the parts of the present scope again. Returns `false` if there are none.
+type ReplaceParts = dyn Fn() -> BoxFuture<'static, bool> + Send + Sync;
 
 #[derive(Default)]
 struct Chosen {
@@ -110,8 +112,12 @@ struct Chosen {
 }
 
 impl WatchChoice {
-    pub(crate) fn set_informer(&self, informer: &Arc<KubeInformer>) {
-        _ = self.0.informer.set(Arc::downgrade(informer));
+    /// Sets how the parts of the informer are made again.
+    pub(crate) fn set_replace_parts(
+        &self,
+        replace: impl Fn() -> BoxFuture<'static, bool> + Send + Sync + 'static,
+    ) {
+        _ = self.0.replace_parts.set(Box::new(replace));
     }
 
     pub(crate) fn get(&self) -> Option<NamespaceWatches> {
@@ -211,9 +217,8 @@ impl<S: ListerWatcher<PackedObject>> ChosenSource<S> {
         if !matches!(choice.get(), Some(NamespaceWatches::Each(_))) {
             return;
         }
-        let Some(informer) = choice.0.informer.get().and_then(Weak::upgrade) else { return };
-        if informer.replace_parts().await {
-            drop(informer);
+        let Some(replace_parts) = choice.0.replace_parts.get() else { return };
+        if replace_parts().await {
             // The informer ends the reflector of this part, which drops this future.
             std::future::pending().await
         }

@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 use crate::judge::Received;
 use crate::record::Objects;
 
+/// The namespaces with objects.
+pub(crate) const NAMESPACES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
 /// The scopes of an informer. Without a request it holds all objects. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct ScopeLog(Arc<Mutex<Vec<Request>>>);

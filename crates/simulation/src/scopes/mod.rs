@@ -3,5 +3,5 @@
 mod log;
 mod world;
 
-pub(crate) use log::{ScopeLog, Scoped};
-pub(crate) use world::{NAMESPACES, live};
+pub(crate) use log::{NAMESPACES, ScopeLog, Scoped};
+pub(crate) use world::live;

@@ -17,12 +17,9 @@ use crate::factory::factory;
 use crate::limits::Limits;
 use crate::random::{pause, pick};
 use crate::restores::restores;
-use crate::scopes::Scoped;
+use crate::scopes::{NAMESPACES, Scoped};
 use crate::trace::Recorder;
 use crate::view::View;
-
-/// The namespaces with objects.
-pub(crate) const NAMESPACES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// The time between two writes of a busy world, of 2,000 updates a second.
 const BUSY: Duration = Duration::from_micros(500);
