@@ -83,6 +83,7 @@ pub mod events;
 mod failures;
 pub mod finalizer;
 mod health;
+#[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "the page reads it, and only then it is kept"))]
 mod history;
 mod manager;
 mod metrics;

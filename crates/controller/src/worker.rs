@@ -41,6 +41,7 @@ type Item<K> = kinformer_workqueue::Item<K, Cause>;
 pub(crate) struct Workers<K> {
     pub(crate) name: Arc<str>,
     /// The resource of the reconciled kind.
+    #[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "the page reads it"))]
     pub(crate) resource: Option<Arc<str>>,
     pub(crate) status: Arc<Status>,
     pub(crate) queue: Queue<K>,
