@@ -122,6 +122,8 @@ async fn changed_configurations_restart_their_stateful_sets() {
     };
     annotations_with(&settings()).await;
     assert_eq!(applied(&cluster).len(), 1);
+    let lists = cluster.requests().filter(|request| matches!(request.verb, Verb::List | Verb::Watch));
+    assert_eq!(lists.len(), 4, "one watch-list of each kind: {lists}");
     for color in ["red", "green"] {
         let data = Some([("color".to_owned(), color.to_owned())].into());
         cluster.modify::<ConfigMap>("settings", |settings| settings.data = data.clone()).unwrap();
