@@ -35,6 +35,7 @@ pages! {
     observability: "docs/observability.md",
     performance: "docs/performance.md",
     permissions: "docs/permissions.md",
+    ports: "docs/ports.md",
     program: "docs/program.md",
     recipes: "docs/recipes.md",
     reliability: "docs/reliability.md",
