@@ -23,7 +23,7 @@ use crate::selection::{NamespaceOptions, Selections};
 /// # fn example(client: kube_client::Client) {
 /// let factory = SharedInformerFactory::builder(client)
 ///     .decode::<Node>(Decode::OnArrival) // all nodes are read for each decision
-///     .decode::<Pod>(Decode::OnRead { keep: 5_000 }) // many pods, some of which are read often
+///     .decode::<Pod>(Decode::OnRead { keep: 5_000 }) // many pods; some are read often
 ///     .build();
 /// # _ = factory;
 /// # }
