@@ -24,6 +24,24 @@ use crate::writes::recorder::Recorder;
 /// A read of a kind starts its informer if it is the first, waits until the informer has synced, and is answered from
 /// memory.
 ///
+/// ```
+/// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+/// use kinformer_cache::{Cache, Query};
+///
+/// let cache = Cache::builder(client).build().await?;
+/// cache.start()?;
+/// let web = Query::new().namespace("default").labels("app=web".parse()?);
+/// for pod in cache.list::<Pod>(&web).await? { // the first read starts the informer of pods
+///     let Some(node) = pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.clone()) else { continue };
+///     let node = cache.get_opt::<Node>(&node).await?;
+///     let zone = node.as_ref().and_then(|node| node.label("topology.kubernetes.io/zone"));
+///     println!("{} runs in {zone:?}", pod.name());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Follows controller-runtime 0.25 (`cache.Cache`).
 #[derive(Clone)]
 pub struct Cache {
@@ -33,6 +51,31 @@ pub struct Cache {
 }
 
 /// Builds a [`Cache`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+/// # let client = kinformer::client(server.config()?)?;
+/// use std::time::Duration;
+///
+/// use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+/// use kinformer_cache::{Cache, Error, Query};
+///
+/// let cache = Cache::builder(client)
+///     .sync_timeout(Duration::from_secs(30))
+///     .uncached::<Secret>() // read from the server
+///     .fail_on_missing_informer() // a kind that was not requested before is a bug of this program
+///     .build()
+///     .await?;
+/// cache.kind::<Pod>().informer()?;
+/// cache.start()?;
+/// assert!(cache.list::<Pod>(&Query::new()).await?.is_empty());
+/// assert!(cache.list::<Secret>(&Query::new()).await?.is_empty());
+/// assert!(matches!(cache.list::<Service>(&Query::new()).await, Err(Error::NotCached { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "CacheOptions")]
 #[must_use = "nothing is built yet"]
 pub struct CacheBuilder {
@@ -260,6 +303,27 @@ impl Cache {
     }
 
     /// The factory of the informers of this cache, for handlers, listers and controllers.
+    ///
+    /// ```
+    /// # use kinformer_cache::Cache;
+    /// # async fn example(cache: Cache) -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kinformer_controller::{Action, Controller, Manager};
+    ///
+    /// // A controller and the reads of its reconciliations have the same informers.
+    /// let maps = Controller::of(cache.factory()).reconciles::<ConfigMap>();
+    /// let reads = cache.clone();
+    /// let maps = maps.build(move |request| {
+    ///     let cache = reads.clone();
+    ///     async move {
+    ///         println!("{:?}", cache.get_opt::<ConfigMap>(&request.key).await?);
+    ///         Ok(Action::none())
+    ///     }
+    /// });
+    /// Manager::new().factory(cache.factory()).add(maps)?.run_until_signal().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn factory(&self) -> &SharedInformerFactory {
         &self.shared.factory
     }
@@ -290,6 +354,17 @@ impl Cache {
     /// Returns the metadata of the objects of a kind. If nothing else has requested the kind, only metadata is fetched. Reads
     /// of whole objects have a second informer then; for a kind that is read in both ways, set
     /// [`whole_objects`](kinformer::ResourceOptions::whole_objects) in its [options](CacheBuilder::options).
+    ///
+    /// ```
+    /// # async fn example(cache: &kinformer_cache::Cache) -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Secret;
+    ///
+    /// // Whether a secret exists, without its data in the memory of this process.
+    /// let exists = cache.metadata::<Secret>().get_opt("default/token").await?.is_some();
+    /// println!("the token exists: {exists}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn metadata<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Kind<PartialObjectMeta<K>> {
         Kind::new(
             &self.shared,
@@ -300,6 +375,18 @@ impl Cache {
     }
 
     /// Returns the objects of a kind without a type. Finds its resource on the server.
+    ///
+    /// ```
+    /// # async fn example(cache: &kinformer_cache::Cache) -> Result<(), Box<dyn std::error::Error>> {
+    /// use kinformer::kube_core::gvk::GroupVersionKind;
+    ///
+    /// // The kind is a text of the configuration.
+    /// let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    /// let widget = cache.dynamic(&kind).await?.get("default/one").await?;
+    /// println!("{}", widget.decode()?.data["spec"]["size"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping the future ends the request, if there is one.

@@ -7,6 +7,20 @@ use kinformer::ResourceVersion;
 use kinformer_core::internal::with_causes;
 
 /// The error of a read or an informer of a [`Cache`](crate::Cache).
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kinformer_cache::{Cache, Error};
+///
+/// async fn describe(cache: &Cache, key: &str) -> Result<String, Error> {
+///     match cache.get::<Secret>(key).await {
+///         Ok(secret) => Ok(format!("{} exists", secret.key())),
+///         Err(Error::NotFound { .. }) => Ok(format!("{key} does not exist")),
+///         Err(Error::UnknownNamespace { .. }) => Ok(format!("{key} may exist; its namespace is not cached")),
+///         Err(error) => Err(error), // such as a missing permission, after the timeout
+///     }
+/// }
+/// ```
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -24,6 +24,26 @@ type Request<K> = dyn Fn(&SharedInformerFactory) -> Informer<K> + Send + Sync;
 ///
 /// The first [read](Self::get), and [`Self::informer`], request the informer of the resource, which all users of the cache
 /// share.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_cache::{Cache, Error, Kind};
+///
+/// struct Settings {
+///     maps: Kind<ConfigMap>,
+/// }
+///
+/// impl Settings {
+///     fn new(cache: &Cache) -> Self {
+///         Self { maps: cache.kind() } // the informer is requested by the first read
+///     }
+///
+///     async fn are_locked(&self, namespace: &str) -> Result<bool, Error> {
+///         let settings = self.maps.get_opt((namespace, "settings")).await?;
+///         Ok(settings.is_some_and(|settings| settings.label("locked").is_some()))
+///     }
+/// }
+/// ```
 pub struct Kind<K> {
     shared: Arc<Shared>,
     resource: ApiResource,
@@ -71,6 +91,18 @@ impl<K> Kind<K> {
     }
 
     /// Returns the same objects, for reads that do not wait for the writes of the cache's [client](crate::Cache::client).
+    ///
+    /// ```
+    /// # async fn example(cache: &kinformer_cache::Cache) -> Result<(), kinformer_cache::Error> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer_cache::Query;
+    ///
+    /// // A page of numbers need not wait for what this process has just written.
+    /// let pods = cache.kind::<Pod>().allow_stale();
+    /// println!("{} pods", pods.list(&Query::new()).await?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "DisableReadYourWritesConsistency")]
     pub fn allow_stale(mut self) -> Self {
         self.reads = Reads::Cached;
@@ -83,6 +115,22 @@ impl<K> Kind<K> {
     ///
     /// The definition of a custom resource may return with another scope. Reads by older handles have its objects: by a list
     /// at once; by a get that finds nothing, after discovery, which is requested at most once in 10 s.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+    /// #     "metadata": {"name": "settings", "namespace": "default"}}))?;
+    /// # let cache = kinformer_cache::Cache::builder(kinformer::client(server.config()?)?).build().await?;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// // The settings of the program, once, before it starts: without an informer.
+    /// let settings = cache.kind::<ConfigMap>().live().get("default/settings").await?;
+    /// assert!(settings.decode()?.data.is_none() && cache.factory().informers().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// Follows controller-runtime 0.25 (`GetAPIReader`).
     pub fn live(mut self) -> Self {
@@ -225,6 +273,21 @@ impl<K> Kind<K> {
     /// reader takes, and take one pointer for each object.
     ///
     /// There is no token by which another list continues: controller-runtime 0.25 refuses `Continue` as well.
+    ///
+    /// ```
+    /// # async fn example(cache: &kinformer_cache::Cache) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::num::NonZeroUsize;
+    ///
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer_cache::Query;
+    ///
+    /// let size = NonZeroUsize::new(500).ok_or("zero")?;
+    /// for page in cache.kind::<Pod>().pages(&Query::new().namespace("default"), size).await? {
+    ///     println!("{} pods", page.len()); // a slow reader sees one state of the cache
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// As [`Self::list`].

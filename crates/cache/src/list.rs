@@ -11,6 +11,26 @@ use kinformer::{
 use crate::error::Error;
 
 /// Which objects a list returns; by default all that are cached.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+/// # for name in ["a", "b", "c"] {
+/// #     server.create(serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+/// #         "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}}))?;
+/// # }
+/// # let cache = kinformer_cache::Cache::builder(kinformer::client(server.config()?)?).build().await?;
+/// # cache.start()?;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_cache::Query;
+///
+/// let query = Query::new().namespace("default").labels("app=web".parse()?).limit(2);
+/// let maps = cache.list::<ConfigMap>(&query).await?;
+/// assert!(maps.iter().map(|map| map.name()).eq(["a", "b"]));
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias("ListOption", "ListOptions"))]
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is listed yet"]
@@ -86,6 +106,14 @@ impl Query {
 
     /// Selects the objects that an exact field selector matches, as [`Self::field`] for each requirement:
     /// `spec.nodeName=node-1,status.phase==Running`.
+    ///
+    /// ```
+    /// use kinformer_cache::Query;
+    ///
+    /// let query = Query::new().field_selector("spec.nodeName=node-1,status.phase=Running")?;
+    /// assert!(query.field_selector("metadata.name!=web-0").is_err());
+    /// # Ok::<(), kinformer_cache::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::FieldSelector`] if the selector is invalid, or not exact: `!=` cannot be answered by an index.

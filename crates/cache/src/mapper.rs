@@ -31,6 +31,24 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// requested again ([`discovery_client`](kinformer::discovery_client)). Another failed request, as for a group that is not
 /// available, is repeated after a second at the earliest. A call that has no response after 30 s fails.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+/// # let client = kinformer::client(server.config()?)?;
+/// use kinformer::kube_core::discovery::Scope;
+/// use kinformer::kube_core::gvk::GroupVersionKind;
+/// use kinformer_cache::{Error, RestMapper};
+///
+/// let mapper = RestMapper::new(client);
+/// let (resource, scope) = mapper.resource(&GroupVersionKind::gvk("apps", "v1", "Deployment")).await?;
+/// assert!(resource.plural == "deployments" && scope == Scope::Namespaced);
+/// let unknown = mapper.resource(&GroupVersionKind::gvk("example.com", "v1", "Widget")).await;
+/// assert!(matches!(unknown, Err(Error::UnknownKind { .. })), "its definition is not installed");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Follows controller-runtime 0.25 (`apiutil.NewDynamicRESTMapper`), which requests an unknown kind with each call.
 #[doc(alias = "NewDynamicRESTMapper")]
 #[derive(Clone)]

@@ -9,6 +9,19 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What follows a reconciliation that succeeded.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_controller::Action;
+///
+/// /// A job outside of Kubernetes, which sends no events.
+/// fn next(is_finished: bool) -> Action {
+///     if is_finished { Action::none() } else { Action::requeue_after(Duration::from_secs(10)).priority(-1) }
+/// }
+///
+/// assert_ne!(next(true), next(false));
+/// ```
+///
 /// Follows controller-runtime 0.25 (`reconcile.Result`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Action {
@@ -25,6 +38,23 @@ impl Action {
 
     /// Reconciles the key again after its backoff, as a failure does, but without an error: for a write that did not find the
     /// state that was read. It is `requeue_after(Duration::ZERO)`.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kinformer_controller::{Action, ReconcileError, WriteError, create_or_update};
+    /// use kube_client::Api;
+    ///
+    /// async fn write(api: &Api<ConfigMap>, map: ConfigMap) -> Result<Action, ReconcileError> {
+    ///     let written = create_or_update(api, map, |map| {
+    ///         map.data.get_or_insert_default().insert("replicas".to_owned(), "3".to_owned());
+    ///         Ok::<_, WriteError>(())
+    ///     });
+    ///     match written.await {
+    ///         Err(conflict) if conflict.is_conflict() => Ok(Action::retry()), // another client was faster
+    ///         written => written.map(|_| Action::none()).map_err(Into::into),
+    ///     }
+    /// }
+    /// ```
     pub const fn retry() -> Self {
         Self::requeue_after(Duration::ZERO)
     }
@@ -33,6 +63,17 @@ impl Action {
     ///
     /// Zero, such as the rest of the time until a deadline that has passed, reconciles it after its backoff, as a failure does,
     /// but without an error. In controller-runtime 0.25, zero is no request.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kinformer_controller::Action;
+    ///
+    /// // Renews a certificate when a third of its time is left.
+    /// let (valid_for, age) = (Duration::from_secs(90 * 86_400), Duration::from_secs(80 * 86_400));
+    /// let renewal = Action::requeue_after((valid_for * 2 / 3).saturating_sub(age));
+    /// assert_eq!(renewal, Action::retry(), "it is late");
+    /// ```
     pub const fn requeue_after(delay: Duration) -> Self {
         Self { requeue_after: Some(delay), priority: None }
     }
@@ -58,6 +99,21 @@ pub struct ReconcileError {
 impl ReconcileError {
     /// An error that a retry does not mend, such as an invalid specification. The key is reconciled again when there is a
     /// change.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kinformer_controller::ReconcileError;
+    ///
+    /// fn replicas(map: &ConfigMap) -> Result<i32, ReconcileError> {
+    ///     let text = map.data.as_ref().and_then(|data| data.get("replicas"));
+    ///     let text = text.ok_or_else(|| ReconcileError::permanent("data.replicas is missing"))?;
+    ///     text.parse().map_err(ReconcileError::permanent)
+    /// }
+    ///
+    /// let error = replicas(&ConfigMap::default()).unwrap_err();
+    /// assert!(error.is_permanent(), "it is reconciled again when the config map has changed");
+    /// assert_eq!(error.to_string(), "data.replicas is missing");
+    /// ```
     ///
     /// Follows controller-runtime 0.25 (`reconcile.TerminalError`).
     #[doc(alias = "TerminalError")]

@@ -32,6 +32,29 @@ use crate::write_error::WriteError;
 
 /// Creates or changes an object, without its status. Returns the state that the API server has stored.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+/// # let api = kube_client::Api::default_namespaced(cluster.client());
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_controller::apply;
+///
+/// let settings = |key: &str| {
+///     let mut map = ConfigMap::default();
+///     map.metadata.name = Some("settings".to_owned());
+///     map.data = Some([(key.to_owned(), "on".to_owned())].into());
+///     map
+/// };
+/// apply::object(&api, &settings("cache"), "one").await?;
+/// let map = apply::object(&api, &settings("metrics"), "other").await?;
+/// assert_eq!(map.data.unwrap_or_default().len(), 2, "each manager has its own field");
+/// let map = apply::object(&api, &settings("tracing"), "other").await?;
+/// assert!(!map.data.unwrap_or_default().contains_key("metrics"), "it is not applied any more");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// No request is sent for an object without a name, `apiVersion` or `kind`. [`WriteError::Request`] if the API server
 /// refuses the object.
@@ -60,6 +83,20 @@ where
 
 /// Changes the status of an object, which exists. Of `object` only the name and the status are sent. Returns the state
 /// that the API server has stored.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
+/// use kinformer_controller::{WriteError, apply};
+/// use kube_client::Api;
+///
+/// async fn report(api: &Api<Deployment>, name: &str, ready: i32) -> Result<(), WriteError> {
+///     let mut deployment = Deployment::default();
+///     deployment.metadata.name = Some(name.to_owned());
+///     deployment.status = Some(DeploymentStatus { ready_replicas: Some(ready), ..Default::default() });
+///     apply::status(api, &deployment, "my-controller").await?; // of the status, only this field
+///     Ok(())
+/// }
+/// ```
 ///
 /// # Errors
 /// As [`object`]. Kinds without a status subresource answer with 404.

@@ -33,6 +33,26 @@ use tower::service_fn;
 /// Returns a client whose writes have this field manager, unless a request names another one.
 ///
 /// The API server refuses a name that is longer than 128 characters, or has characters that cannot be printed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+/// # let client = cluster.client();
+/// # let mut map = ConfigMap::default();
+/// # map.metadata.name = Some("settings".to_owned());
+/// # map.data = Some([("key".to_owned(), "value".to_owned())].into());
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_controller::client::with_field_owner;
+/// use kube_client::Api;
+///
+/// let api: Api<ConfigMap> = Api::default_namespaced(with_field_owner(&client, "my-controller"));
+/// let created = api.create(&Default::default(), &map).await?;
+/// let managers = created.metadata.managed_fields.into_iter().flatten().filter_map(|fields| fields.manager);
+/// assert_eq!(managers.collect::<Vec<_>>(), ["my-controller"]);
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "FieldOwner")]
 pub fn with_field_owner(client: &Client, owner: &str) -> Client {
     let owner: String = form_urlencoded::byte_serialize(owner.as_bytes()).collect();
@@ -46,6 +66,25 @@ pub fn with_field_owner(client: &Client, owner: &str) -> Client {
 /// Returns a client whose writes are dry runs: the API server answers as to a write, and stores nothing.
 ///
 /// A `DELETE` with a body that is not a JSON object is an error, and is not sent.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+/// # let client = cluster.client();
+/// # let mut map = ConfigMap::default();
+/// # map.metadata.name = Some("settings".to_owned());
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_controller::client::dry_run;
+/// use kube_client::Api;
+///
+/// let api: Api<ConfigMap> = Api::default_namespaced(dry_run(&client));
+/// let checked = api.create(&Default::default(), &map).await?; // with defaults, and by all admission checks
+/// assert!(checked.metadata.uid.is_some());
+/// assert!(api.get_opt("settings").await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias("DryRunAll", "NewDryRunClient"))]
 pub fn dry_run(client: &Client) -> Client {
     wrap(client, |client, mut request| {

@@ -54,6 +54,17 @@ pub fn new(type_: &str, status: Status, reason: &str, message: impl Into<String>
 ///
 /// If the status of the condition stays the same, so does its transition time. Other conditions, and the order of all,
 /// are unchanged.
+///
+/// ```
+/// use kinformer_controller::condition::{self, Status};
+///
+/// let mut conditions = vec![condition::new("Ready", Status::True, "Started", "3 of 3 pods")];
+/// let since = conditions[0].last_transition_time.clone();
+/// assert!(condition::set(&mut conditions, condition::new("Ready", Status::True, "Started", "4 of 4 pods")));
+/// assert_eq!(conditions[0].last_transition_time, since, "it has been ready all the time");
+/// let same = conditions[0].clone();
+/// assert!(!condition::set(&mut conditions, same), "there is nothing to write");
+/// ```
 #[doc(alias = "SetStatusCondition")]
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
     let Some(existing) = conditions.iter_mut().find(|existing| existing.type_ == condition.type_) else {

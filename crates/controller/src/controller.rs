@@ -34,6 +34,27 @@ use crate::worker::{Ending, Key, Reconcile, Workers};
 /// Reconciles keys: calls a function for each key that its triggers enqueue, with retries.
 ///
 /// A key is reconciled by one worker at a time. A key that is enqueued meanwhile is reconciled again.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+/// # let factory = kinformer::SharedInformerFactory::new(cluster.client());
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use kinformer_controller::{Action, CancellationToken, Controller};
+///
+/// let shutdown = CancellationToken::new();
+/// # let stop = shutdown.clone();
+/// let controller = Controller::of(&factory).reconciles::<Namespace>().build(move |request| {
+///     println!("{}: {}", request.key, request.reasons); // default: listed
+///     # stop.cancel();
+///     async { Ok(Action::none()) }
+/// });
+/// assert_eq!(&**controller.name(), "namespace");
+/// controller.run(shutdown).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "TypedController")]
 pub struct Controller<K = ObjectKey> {
     factory: SharedInformerFactory,
@@ -70,6 +91,25 @@ pub(crate) type Sharded<K> =
     Box<dyn FnOnce(&Queue<K>, &[Trigger<K>], Box<Reconcile<K>>) -> Box<Reconcile<K>> + Send + Sync>;
 
 /// Options of a [`Controller`].
+///
+/// ```
+/// # fn example(factory: &kinformer::SharedInformerFactory) {
+/// use std::time::Duration;
+///
+/// use k8s_openapi::api::core::v1::Service;
+/// use kinformer_controller::kinformer_workqueue::ItemExponential;
+/// use kinformer_controller::{Action, Controller};
+///
+/// let controller = Controller::of(factory)
+///     .reconciles::<Service>()
+///     .name("load-balancers")
+///     .workers(4) // four calls of the cloud's API at a time
+///     .timeout(Duration::from_secs(60))
+///     .rate_limiter(ItemExponential::new(Duration::from_secs(1), Duration::from_secs(300)))
+///     .build(async |_| Ok(Action::none()));
+/// assert_eq!(&**controller.name(), "load-balancers");
+/// # }
+/// ```
 #[doc(alias("TypedBuilder", "TypedOptions", "with_config", "WithOptions"))]
 #[must_use = "it does nothing until it is built and run"]
 pub struct ControllerBuilder<K> {
@@ -122,6 +162,26 @@ impl NewController {
     }
 
     /// Reconciles keys of any type, which [triggers](ControllerBuilder::trigger) enqueue.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(factory: &kinformer::SharedInformerFactory) {
+    /// use kinformer::FieldPath;
+    /// use kinformer_controller::{Action, Controller, Trigger};
+    ///
+    /// // The key is the name of a node: one reconciliation, however many of its pods have changed.
+    /// let node = FieldPath::new(&["spec", "nodeName"]);
+    /// let pods = Trigger::on(&factory.informer::<Pod>()).map(move |pod, nodes: &mut Vec<String>| {
+    ///     nodes.extend(pod.field::<String>(&node)?);
+    ///     Ok(())
+    /// });
+    /// let controller = Controller::of(factory).keyed("node-usage").trigger(pods).build(async |node| {
+    ///     println!("the pods of {} have changed", *node);
+    ///     Ok(Action::none())
+    /// });
+    /// # _ = controller;
+    /// # }
+    /// ```
     #[doc(alias("NewTyped", "TypedControllerManagedBy"))]
     pub fn keyed<K: Key>(self, name: impl Into<Arc<str>>) -> ControllerBuilder<K> {
         ControllerBuilder {
@@ -148,6 +208,26 @@ impl NewController {
 
 impl<K: Key> ControllerBuilder<K> {
     /// Also enqueues the keys that the function appends for each state in the events of a kind; see [`InformerTrigger::map`].
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    /// # fn example(factory: &kinformer::SharedInformerFactory) {
+    /// use kinformer::{LabelSelector, ObjectKey};
+    /// use kinformer_controller::{Action, Controller};
+    ///
+    /// // The labels of a namespace are a part of the result for each of its config maps.
+    /// let maps = factory.informer::<ConfigMap>().lister();
+    /// let controller = Controller::of(factory)
+    ///     .reconciles::<ConfigMap>()
+    ///     .watches::<Namespace>(move |namespace, keys| {
+    ///         let maps = maps.namespace(namespace.name());
+    ///         maps.for_each(&LabelSelector::default(), |map| keys.extend(ObjectKey::try_from(map.key())))?;
+    ///         Ok(())
+    ///     })
+    ///     .build(async |_| Ok(Action::none()));
+    /// # _ = controller;
+    /// # }
+    /// ```
     ///
     /// Follows controller-runtime 0.25 (`Watches`, `EnqueueRequestsFromMapFunc`).
     #[doc(alias("EnqueueRequestsFromMapFunc", "watches_shared_stream"))]
@@ -231,6 +311,31 @@ impl<K: Key> ControllerBuilder<K> {
     }
 
     /// Builds the controller.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// use std::sync::Arc;
+    ///
+    /// use kinformer::{Lister, ObjectKey, SharedInformerFactory};
+    /// use kinformer_controller::{Action, Controller, ReconcileError, Request};
+    ///
+    /// /// What each reconciliation needs.
+    /// struct Context {
+    ///     maps: Lister<ConfigMap>,
+    /// }
+    ///
+    /// async fn reconcile(request: Request<ObjectKey>, context: Arc<Context>) -> Result<Action, ReconcileError> {
+    ///     let Some(map) = context.maps.get_opt(&request.key)? else { return Ok(Action::none()) };
+    ///     println!("{}: {:?}", request.key, map.decode()?.data);
+    ///     Ok(Action::none())
+    /// }
+    ///
+    /// fn controller(factory: &SharedInformerFactory) -> Controller {
+    ///     let context = Arc::new(Context { maps: factory.informer::<ConfigMap>().lister() });
+    ///     let reconcile = move |request| reconcile(request, context.clone());
+    ///     Controller::of(factory).reconciles::<ConfigMap>().build(reconcile)
+    /// }
+    /// ```
     #[doc(alias("TypedFunc", "TypedReconciler"))]
     pub fn build<F, R>(self, reconcile: R) -> Controller<K>
     where
@@ -278,6 +383,19 @@ impl<K: Key> Controller<K> {
 
     /// The queue of the controller, to add keys by other means than triggers. If it is shut down, the run ends without an
     /// error after the queued keys, as if it was cancelled.
+    ///
+    /// ```
+    /// # fn example(controller: kinformer_controller::Controller) -> Result<(), kinformer::KeyError> {
+    /// use kinformer::ObjectKey;
+    /// use kinformer_controller::kinformer_workqueue::Add;
+    ///
+    /// // A request over HTTP asks for a reconciliation now, before all others.
+    /// let queue = controller.queue().clone();
+    /// let now = move |key: ObjectKey| queue.add_with(key, Add::new().priority(100));
+    /// now("default/settings".parse()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn queue(&self) -> &Queue<K> {
         &self.workers.queue
     }

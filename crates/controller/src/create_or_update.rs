@@ -99,6 +99,28 @@ where
 /// As [`create_or_update`], but changes an object that exists by a merge patch with the fields that `change` has changed, so that
 /// fields are kept that the type does not have. The patch has the resource version that was read.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+/// # let api = kube_client::Api::default_namespaced(cluster.client());
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_controller::{WriteError, Written, create_or_patch};
+///
+/// let mut settings = ConfigMap::default();
+/// settings.metadata.name = Some("settings".to_owned());
+/// let change = |map: &mut ConfigMap| {
+///     map.data.get_or_insert_default().insert("replicas".to_owned(), "3".to_owned());
+///     Ok::<_, WriteError>(())
+/// };
+/// let (_, written) = create_or_patch(&api, settings.clone(), change).await?;
+/// assert_eq!(written, Written::Created);
+/// let (_, written) = create_or_patch(&api, settings, change).await?;
+/// assert_eq!(written, Written::Unchanged); // and no write was sent
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// As [`create_or_update`].
 ///

@@ -47,6 +47,22 @@ use crate::write_error::WriteError;
 /// change. Here `apply` follows at once, with the state that the API server returned, so that a controller may ignore
 /// events that do not change the generation.
 ///
+/// ```
+/// # use std::sync::Arc;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kinformer_controller::{Action, ReconcileError, finalizer};
+/// # async fn upload(_: &ConfigMap) -> Result<(), ReconcileError> { Ok(()) }
+/// # async fn delete(_: Option<&String>) -> Result<(), ReconcileError> { Ok(()) }
+/// # async fn example(api: &kube_client::Api<ConfigMap>, map: Arc<ConfigMap>) -> Result<Action, ReconcileError> {
+/// let apply = async |map: Arc<ConfigMap>| {
+///     upload(&map).await?;
+///     Ok(Action::none())
+/// };
+/// let cleanup = async |map: Arc<ConfigMap>| delete(map.metadata.name.as_ref()).await;
+/// finalizer::finalize(api, map, "example.com/upload", apply, cleanup).await
+/// # }
+/// ```
+///
 /// # Errors
 /// The error of `apply` or `cleanup`; a [`WriteError`] if the finalizer could not be added or removed, such as
 /// [`WriteError::Changed`] because the given state is not the newest one. A retry with the newest state mends this.
@@ -89,6 +105,27 @@ pub fn has(object: &impl Resource, finalizer: &str) -> bool {
 
 /// Adds a finalizer, and returns the new state of the object. Returns a copy, without a request, if the object has the
 /// finalizer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+/// # let api = kube_client::Api::default_namespaced(cluster.client());
+/// # let mut map = ConfigMap::default();
+/// # map.metadata.name = Some("settings".to_owned());
+/// # let map = cluster.create(&map)?;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_controller::finalizer;
+///
+/// let map = finalizer::add(&api, &map, "example.com/bucket").await?;
+/// api.delete("settings", &Default::default()).await?;
+/// let map: ConfigMap = api.get("settings").await?; // it waits for the cleanup
+/// assert!(map.metadata.deletion_timestamp.is_some() && finalizer::has(&map, "example.com/bucket"));
+/// finalizer::remove(&api, &map, "example.com/bucket").await?;
+/// assert!(api.get_opt("settings").await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// [`WriteError::Changed`] if the object or its finalizers have changed since `object` was read.

@@ -13,6 +13,27 @@ use crate::worker::Workers;
 /// Reads the metrics, the state and the last errors of a [`Controller`](crate::Controller).
 ///
 /// Its text is for a test that fails: the state, and the last errors, one a line.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+/// # let factory = kinformer::SharedInformerFactory::new(cluster.client());
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use kinformer_controller::{CancellationToken, Controller, ReconcileError};
+///
+/// let controller = Controller::of(&factory).reconciles::<Namespace>();
+/// let controller = controller.build(async |_| Err(ReconcileError::permanent("there is no quota")));
+/// let (monitor, shutdown) = (controller.monitor(), CancellationToken::new());
+/// let running = tokio::spawn(controller.run(shutdown.clone()));
+/// let failure = cluster.eventually(|| monitor.failures().pop().ok_or("nothing has failed")).await?;
+/// assert_eq!(failure.error, "there is no quota");
+/// shutdown.cancel();
+/// running.await??;
+/// assert_eq!(monitor.metrics().failed, monitor.metrics().permanent);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Monitor<K = ObjectKey> {
     workers: Arc<Workers<K>>,
 }

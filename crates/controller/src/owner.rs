@@ -129,6 +129,25 @@ impl Owner {
     /// [`owns`](crate::ControllerBuilder::owns) enqueues the owner for events of the object. A reference to the same owner is
     /// replaced.
     ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kinformer_controller::{Owner, OwnerError};
+    ///
+    /// fn owner(name: &str) -> Result<Owner, OwnerError> {
+    ///     let mut map = ConfigMap::default();
+    ///     map.metadata.name = Some(name.to_owned());
+    ///     map.metadata.uid = Some(format!("uid-of-{name}"));
+    ///     Owner::new(&map)
+    /// }
+    ///
+    /// let mut deployment = Deployment::default();
+    /// owner("settings")?.control(&mut deployment)?;
+    /// let refused = owner("other")?.control(&mut deployment);
+    /// assert!(matches!(refused, Err(OwnerError::AlreadyOwned { .. })), "an object has one controller");
+    /// # Ok::<(), OwnerError>(())
+    /// ```
+    ///
     /// # Errors
     /// Another owner controls the object, or the owner is in another namespace. The object is unchanged.
     #[doc(alias = "SetControllerReference")]

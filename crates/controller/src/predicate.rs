@@ -45,6 +45,20 @@ impl<K: 'static> Predicate<K> {
     ///
     /// An object that was deleted and created again while the watch was interrupted arrives as one update, whose states have
     /// two UIDs. It passes, as the deletion and the addition would have.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use kinformer::FieldPath;
+    /// use kinformer_controller::Predicate;
+    ///
+    /// // The kubelets write the status of their nodes all the time, which leaves the taints as they are.
+    /// let taints = FieldPath::new(&["spec", "taints"]);
+    /// let taints_changed: Predicate<Node> = Predicate::on_update(move |old, new| {
+    ///     let taints = |node: kinformer::PackedRef<'_, Node>| node.field::<serde_json::Value>(&taints).ok();
+    ///     taints(old) != taints(new)
+    /// });
+    /// # _ = taints_changed;
+    /// ```
     #[doc(alias("Funcs", "hash_property", "TypedFuncs", "UpdateFunc"))]
     pub fn on_update(
         passes: impl Fn(PackedRef<'_, K>, PackedRef<'_, K>) -> bool + Send + Sync + 'static,
@@ -57,6 +71,19 @@ impl<K: 'static> Predicate<K> {
 
     /// Passes updates that change `metadata.generation`, which the API server increments with each change of the
     /// specification. Kinds without a generation pass always.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::apps::v1::Deployment;
+    /// # fn example(factory: &kinformer::SharedInformerFactory) {
+    /// use kinformer_controller::{Action, Controller, Predicate, Trigger};
+    ///
+    /// // Its own writes of the status do not change the generation, so they cause no reconciliation.
+    /// let deployments = Trigger::on(&factory.informer::<Deployment>());
+    /// let deployments = deployments.filter(Predicate::generation_changed());
+    /// let controller = Controller::of(factory).reconciles_on(deployments).build(async |_| Ok(Action::none()));
+    /// # _ = controller;
+    /// # }
+    /// ```
     #[doc(alias("GenerationChangedPredicate", "TypedGenerationChangedPredicate"))]
     pub fn generation_changed() -> Self {
         let path = FieldPath::new(&["metadata", "generation"]);
@@ -100,6 +127,18 @@ impl<K: 'static> Predicate<K> {
     /// object has them.
     ///
     /// controller-runtime 0.25 (`LabelSelectorPredicate`) does not pass an update that takes the labels away.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::LabelSelector;
+    /// use kinformer_controller::Predicate;
+    ///
+    /// let web: LabelSelector = "app=web".parse()?;
+    /// let canary = Predicate::labels_match("canary".parse()?);
+    /// let canaries: Predicate<Pod> = Predicate::labels_match(web).and(canary);
+    /// # _ = canaries;
+    /// # Ok::<(), kinformer::SelectorError>(())
+    /// ```
     #[doc(alias = "LabelSelectorPredicate")]
     pub fn labels_match(selector: LabelSelector) -> Self {
         Self::new(move |event| {
@@ -134,6 +173,15 @@ impl<K: 'static> Predicate<K> {
     }
 
     /// Passes the events that this predicate does not pass. Beware that the given ones pass all additions.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kinformer_controller::Predicate;
+    ///
+    /// let others: Predicate<Secret> = Predicate::labels_match("owner=helm".parse()?).not();
+    /// # _ = others;
+    /// # Ok::<(), kinformer::SelectorError>(())
+    /// ```
     #[must_use]
     pub fn not(self) -> Self {
         Self::new(move |event| !(self.passes)(event))

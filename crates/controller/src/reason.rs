@@ -77,6 +77,19 @@ impl fmt::Display for Reason {
 /// program has added the key itself.
 ///
 /// The text has their names, such as `updated, owned`.
+///
+/// ```
+/// use kinformer::ObjectKey;
+/// use kinformer_controller::{Action, ReconcileError, Reason, Request};
+///
+/// async fn reconcile(request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
+///     if request.reasons.iter().eq([Reason::Resync]) {
+///         return Ok(Action::none()); // the only reason: nothing has changed, and nothing has failed
+///     }
+///     println!("{}: {}, since {:?}", request.key, request.reasons, request.cause);
+///     Ok(Action::none())
+/// }
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Reasons(u32);
 

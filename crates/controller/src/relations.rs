@@ -18,6 +18,23 @@ impl ControllerBuilder<ObjectKey> {
     /// Also enqueues the owner of each object of kind `D` that changes: the object of the reconciled kind whose reference in
     /// it has `controller: true`.
     ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # fn example(factory: &kinformer::SharedInformerFactory) {
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use k8s_openapi::api::core::v1::Service;
+    /// use kinformer_controller::{Action, Controller};
+    ///
+    /// // Another client deletes the service: its owner is reconciled, and creates it again.
+    /// let controller = Controller::of(factory)
+    ///     .reconciles::<ConfigMap>()
+    ///     .owns::<Deployment>()
+    ///     .owns::<Service>()
+    ///     .build(async |_| Ok(Action::none()));
+    /// # _ = controller;
+    /// # }
+    /// ```
+    ///
     /// Follows controller-runtime 0.25 (`Owns`).
     #[doc(alias = "owns_shared_stream")]
     pub fn owns<D: Resource<DynamicType = (), Scope: 'static> + 'static>(self) -> Self {

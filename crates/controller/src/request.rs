@@ -12,6 +12,29 @@ use crate::reason::{Cause, Reasons};
 /// A request to reconcile a key. Dereferences to the key.
 ///
 /// The object is read from an informer's store, where it may be missing: then it was deleted.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use kinformer::ObjectKey;
+/// use kinformer_controller::{Action, ReconcileError, Request};
+///
+/// async fn reconcile(request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
+///     match request.failures {
+///         0..5 => Err(format!("{}: no answer", request.key.name()).into()),
+///         _ => Ok(Action::requeue_after(Duration::from_secs(3_600))), // gives up for an hour
+///     }
+/// }
+///
+/// let mut request = Request::new("default/settings".parse::<ObjectKey>()?); // in a test
+/// assert!(reconcile(request.clone()).await.is_err());
+/// request.failures = 5;
+/// assert!(reconcile(request).await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "ReconcileRequest")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -79,6 +79,19 @@ impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
     }
 
     /// Enqueues the keys of a stream.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::{StreamExt as _, stream};
+    /// use kinformer_controller::Trigger;
+    /// use tokio::time::sleep;
+    ///
+    /// // Reconciles the whole inventory once an hour.
+    /// let hours = stream::repeat(()).then(|()| sleep(Duration::from_secs(3_600)));
+    /// let trigger = Trigger::stream(hours.map(|()| "inventory"));
+    /// # _ = trigger;
+    /// ```
     #[doc(alias("reconcile_all_on", "reconcile_on", "TypedFunc"))]
     pub fn stream(keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         Self { source: Source::Stream(Arc::new(Mutex::new(keys.boxed()))) }
@@ -101,6 +114,21 @@ impl Trigger<()> {
 /// Options of a [`Trigger`] by the events of an informer.
 ///
 /// Keys of the initial list and of resyncs are enqueued with a low priority, so that they do not delay live changes.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Node;
+/// # fn example(factory: &kinformer::SharedInformerFactory) {
+/// use std::time::Duration;
+///
+/// use kinformer_controller::{Action, Controller, Predicate, Trigger};
+///
+/// // At once for the initial list; later with a priority, and after a second in which the node may change more.
+/// let nodes = Trigger::on(&factory.informer::<Node>());
+/// let nodes = nodes.filter(Predicate::generation_changed()).priority(10).debounce(Duration::from_secs(1));
+/// let controller = Controller::of(factory).reconciles_on(nodes).build(async |_| Ok(Action::none()));
+/// # _ = controller;
+/// # }
+/// ```
 #[doc(alias("ForOption", "OwnsOption", "WatchesOption"))]
 #[must_use = "it does nothing until it is given to a controller"]
 pub struct InformerTrigger<K> {
@@ -241,6 +269,23 @@ impl<K: 'static> InformerTrigger<K> {
     }
 
     /// As [`Self::map`], by a function of the event, for keys that depend on what has changed.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(factory: &kinformer::SharedInformerFactory) {
+    /// use kinformer::Event;
+    /// use kinformer_controller::Trigger;
+    ///
+    /// // The names of apps that have lost a pod.
+    /// let trigger = Trigger::on(&factory.informer::<Pod>()).map_events(|event, apps: &mut Vec<String>| {
+    ///     if let (Event::Deleted(_), Some(pod)) = (event, event.object()) {
+    ///         apps.extend(pod.label("app").map(str::to_owned));
+    ///     }
+    ///     Ok(())
+    /// });
+    /// # _ = trigger;
+    /// # }
+    /// ```
     #[doc(alias("EventHandler", "TypedEventHandler", "TypedFuncs"))]
     pub fn map_events<Key>(
         self,

@@ -60,6 +60,20 @@ pub fn is_deleted<K>(object: Option<&Packed<K>>, uid: &str) -> bool {
 }
 
 /// Whether a pod has the phase `Running`.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::{BoxError, Packed, conditions};
+///
+/// fn pod(phase: &str) -> Result<Packed<Pod>, BoxError> {
+///     let pod = serde_json::json!({"metadata": {"name": "web-0"}, "status": {"phase": phase}});
+///     Ok(Packed::from_value(serde_json::from_value::<Pod>(pod)?)?)
+/// }
+///
+/// assert!(conditions::is_pod_running(&pod("Running")?));
+/// assert!(!conditions::is_pod_running(&pod("Pending")?));
+/// # Ok::<(), BoxError>(())
+/// ```
 pub fn is_pod_running<K>(pod: &Packed<K>) -> bool {
     text(pod, &["status", "phase"]).as_deref() == Some("Running")
 }
@@ -70,6 +84,22 @@ pub fn is_job_completed<K>(job: &Packed<K>) -> bool {
 }
 
 /// Whether a deployment has rolled out: the condition `Progressing` with the reason `NewReplicaSetAvailable`.
+///
+/// ```
+/// # use k8s_openapi::api::apps::v1::Deployment;
+/// use std::time::Duration;
+///
+/// use kinformer::{Informer, conditions};
+/// use tokio::time::Instant;
+///
+/// /// Waits for a rollout, as `kubectl rollout status` does.
+/// async fn rolled_out(deployments: &Informer<Deployment>, key: &str) -> Result<(), kinformer::Error> {
+///     let is_done = |found: Option<&_>| found.is_some_and(conditions::is_deployment_completed);
+///     let rollout = deployments.wait_for_condition(key, is_done);
+///     rollout.until(Instant::now() + Duration::from_secs(600)).await?;
+///     Ok(())
+/// }
+/// ```
 pub fn is_deployment_completed<K>(deployment: &Packed<K>) -> bool {
     has_condition(deployment, "Progressing", Some("NewReplicaSetAvailable"))
 }

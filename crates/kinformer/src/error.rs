@@ -14,6 +14,20 @@ use crate::SelectorError;
 ///
 /// The errors of one informer ([`InformerError`]), of a handler's [registration](crate::Registration) and of a store are
 /// converted into it by `?`.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::{Error, Lister};
+///
+/// fn describe(pods: &Lister<Pod>, key: &str) -> String {
+///     match pods.get(key) {
+///         Ok(pod) => format!("{} exists", pod.key()),
+///         Err(Error::NotFound { resource, key }) => format!("there is no {key} among the {resource}"),
+///         Err(Error::NotStarted { .. }) => "the program has not started its informers".to_owned(),
+///         Err(error) => error.to_string(), // such as a key with two slashes
+///     }
+/// }
+/// ```
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

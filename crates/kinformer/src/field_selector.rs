@@ -62,12 +62,34 @@ impl FromStr for FieldSelector {
 
 impl FieldSelector {
     /// Selects the objects in which a field has a value.
+    ///
+    /// ```
+    /// use kinformer::FieldSelector;
+    ///
+    /// // The value needs no escapes, unlike in a text.
+    /// let selector = FieldSelector::exact("spec.schedulerName", "a=b,c");
+    /// assert_eq!(selector, r"spec.schedulerName=a\=b\,c".parse()?);
+    /// # Ok::<(), kinformer::FieldSelectorError>(())
+    /// ```
     pub fn exact(field: impl Into<String>, value: impl Into<String>) -> Self {
         let field = field.into();
         Self(vec![Requirement { paths: paths_of(&field), field, is_equal: true, value: value.into() }])
     }
 
     /// Selects the objects in which the field at a path has a value: for names that have dots, such as those of labels.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::{FieldPath, FieldSelector, Packed};
+    ///
+    /// let path = FieldPath::new(&["metadata", "labels", "app.kubernetes.io/name"]);
+    /// let selector = FieldSelector::exact_at(path, "web");
+    /// # let labels = serde_json::json!({"app.kubernetes.io/name": "web"});
+    /// # let pod = serde_json::json!({"metadata": {"name": "web-0", "namespace": "default", "labels": labels}});
+    /// let pod: Pod = serde_json::from_value(pod)?;
+    /// assert!(selector.matches(Packed::from_value(pod)?.object()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn exact_at(path: FieldPath, value: impl Into<String>) -> Self {
         let field = path.names().collect::<Vec<_>>().join(".");
         Self(vec![Requirement { field, paths: vec![path], is_equal: true, value: value.into() }])

@@ -24,6 +24,21 @@ use crate::kube_informer::KubeInformer;
 /// Builds a handler and adds it to an [`Informer`](crate::Informer).
 ///
 /// The methods have the contract of the same methods of [`kinformer_processor::ListenerBuilder`].
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Node;
+/// use kinformer::{Event, Informer, Registration};
+///
+/// /// Adds a handler; the registration shows its state, and removes it.
+/// fn watch_control_plane(nodes: &Informer<Node>) -> Result<Registration, kinformer::Error> {
+///     let role = "node-role.kubernetes.io/control-plane";
+///     nodes.handler().name("control-plane").filter(move |node| node.label(role).is_some()).for_each(|event| {
+///         if let Event::Deleted(_) = event {
+///             println!("{} was deleted", event.key());
+///         }
+///     })
+/// }
+/// ```
 #[doc(alias("AddEventHandlerWithOptions", "HandlerOptions", "WatchStreamExt"))]
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'a, K> {
@@ -45,6 +60,22 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     }
 
     /// Sets how often the handler receives every object again. Zero means never. The default is the informer's period.
+    ///
+    /// ```
+    /// # fn example(pods: &kinformer::Informer<()>) -> Result<(), kinformer::Error> {
+    /// use std::time::Duration;
+    ///
+    /// use kinformer::Event;
+    ///
+    /// // Exports the state of each pod every 5 minutes, also if it has not changed.
+    /// pods.handler().name("exporter").resync(Duration::from_secs(300)).for_each(|event| match event {
+    ///     Event::Added(added) => println!("{} is new", added.object.key()),
+    ///     Event::Updated(updated) => println!("{} again, or changed", updated.new.key()),
+    ///     Event::Deleted(_) | Event::Left(_) => println!("{} is gone", event.key()),
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias("AddEventHandlerWithResyncPeriod", "ResyncPeriod"))]
     pub fn resync(mut self, period: Duration) -> Self {
         self.spec.resync = Some(period);
@@ -114,6 +145,24 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
 
     /// Runs the handler on the threads of the tokio runtime. For handlers that never block: one that blocks delays
     /// other tasks.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let namespaces = factory.core().v1().namespaces();
+    /// use tokio::sync::watch;
+    ///
+    /// let (sender, count) = watch::channel(0);
+    /// let handler = namespaces.handler().inline();
+    /// let handler = handler.for_each(move |_| sender.send_modify(|count| *count += 1))?;
+    /// factory.start()?;
+    /// handler.synced().await?;
+    /// assert_eq!(*count.borrow(), namespaces.snapshot()?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn inline(mut self) -> Self {
         self.inline = true;
         self
@@ -265,6 +314,29 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// Adds an asynchronous handler with a method for each kind of event; see [`Self::for_each_async`]. A handler that
     /// panics is called again with the next event.
     ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::{Added, AsyncEventHandler, Deleted, Informer, Packed};
+    /// use tokio::sync::mpsc::Sender;
+    ///
+    /// struct Audit(Sender<String>);
+    ///
+    /// impl AsyncEventHandler<Packed<Pod>> for Audit {
+    ///     async fn on_add(&mut self, added: Added<Packed<Pod>>) {
+    ///         _ = self.0.send(format!("{} was added", added.object.key())).await; // waits for a slow receiver
+    ///     }
+    ///
+    ///     async fn on_delete(&mut self, deleted: Deleted<Packed<Pod>>) {
+    ///         _ = self.0.send(format!("{} was deleted", deleted.tombstone.key())).await;
+    ///     }
+    /// }
+    ///
+    /// # fn example(pods: &Informer<Pod>, sender: Sender<String>) -> Result<(), kinformer::Error> {
+    /// pods.handler().add_async(Audit(sender))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     pub fn add_async<H: AsyncEventHandler<Packed<K>>>(self, handler: H) -> Result<Registration, Error> {
@@ -278,6 +350,20 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
 
     /// Returns the events as a stream, which begins with all stored objects. Without a [name](Self::name), the stream
     /// is named after the source location of this call.
+    ///
+    /// ```
+    /// # async fn example(pods: &kinformer::Informer<()>) -> Result<(), kinformer::Error> {
+    /// use futures::StreamExt as _;
+    /// use kinformer::Buffer;
+    ///
+    /// let pods = pods.handler().name("web").buffer(Buffer::Coalesced);
+    /// let mut events = pods.filter(|pod| pod.label("app") == Some("web")).stream()?;
+    /// while let Some(event) = events.next().await {
+    ///     println!("{}", event.key());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
@@ -301,6 +387,22 @@ impl<K> fmt::Debug for HandlerBuilder<'_, K> {
 }
 
 /// A stream of the events of an [`Informer`](crate::Informer); see [`kinformer_processor::ListenerStream`].
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::{Node, Pod};
+/// # use kinformer::Informer;
+/// # async fn example(pods: &Informer<Pod>, nodes: &Informer<Node>) -> Result<(), kinformer::Error> {
+/// use futures::{StreamExt as _, stream};
+///
+/// let pods = pods.stream()?.map(|event| format!("pod {}", event.key()));
+/// let nodes = nodes.stream()?.map(|event| format!("node {}", event.key()));
+/// let mut changes = stream::select(pods, nodes);
+/// while let Some(change) = changes.next().await {
+///     println!("{change}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<K> {
     events: kinformer_processor::ListenerStream<PackedObject>,

@@ -7,6 +7,14 @@ use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
 
 /// The scope of a type: namespaced or cluster-wide.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+/// use kinformer::kube_core::discovery::Scope;
+///
+/// assert!(kinformer::scope_of::<Pod>() == Scope::Namespaced);
+/// assert!(kinformer::scope_of::<Node>() == Scope::Cluster);
+/// ```
 #[doc(alias = "IsObjectNamespaced")]
 pub fn scope_of<K: Resource<Scope: 'static>>() -> Scope {
     match TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {

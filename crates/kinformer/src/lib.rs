@@ -62,24 +62,6 @@
 //! }
 //! ```
 //!
-//! # What is where
-//!
-//! | for | items |
-//! |---|---|
-//! | the start | [`SharedInformerFactory`], [`SharedInformerFactoryBuilder`], [`accessors`], [`CacheSync`], [`client`], [`client_http1`], [`config`], [`discovery_client`], [`Kubeconfig`], [`CancellationToken`] |
-//! | informers | [`Informer`], [`NewInformer`], [`InformerLease`], [`InformerStatus`], [`ResourceOptions`], [`Decode`], [`Encoding`], [`ManagedFields`], [`Projection`], [`Transform`], [`QueueKind`], [`WatchListMode`], [`scope_of`] |
-//! | which objects | [`Scope`], [`NamespaceOptions`], [`LabelSelector`], [`FieldSelector`], [`ShardSelector`], [`ShardField`], [`Shard`], [`InformerSelection`], [`NamespaceWatches`], [`WatchReason`], [`FixedScope`] |
-//! | reads | [`Lister`], [`NamespaceLister`], [`Snapshot`], [`Difference`], [`IndexFunction`], [`IndexValues`], [`NAMESPACE_INDEX`], [`Wait`], [`conditions`] |
-//! | objects | [`Packed`], [`PackedObject`], [`PackedMetadata`], [`PackedRef`], [`Decoded`], [`DecodedRef`], [`DecodedCache`], [`DecodeAs`], [`ObjectDecoder`], [`FieldPath`], [`KubeObject`], [`Object`], [`Keyed`], [`Labels`], [`ObjectKey`], [`KeyRef`], [`ResourceVersion`], [`Versions`], [`PartId`], [`PartOrKey`] |
-//! | events | [`HandlerBuilder`], [`EventHandlerFuncs`], [`EventHandler`], [`AsyncEventHandler`], [`EventStream`], [`AsyncFnWith`], [`Registration`], [`Buffer`], [`Event`], [`Added`], [`Updated`], [`Deleted`], [`Left`], [`Tombstone`], [`FinalStateUnknown`] |
-//! | requests and retries | [`KubeListerWatcher`], [`Params`], [`ReflectorOptions`], [`ReflectorHandle`], [`Backoff`], [`RequestLimit`], [`parse_server`], [`sends_credentials`], [`drop_credentials`] |
-//! | state and metrics | [`ReflectorState`], [`NextRequest`], [`Recovery`], [`StopReason`], [`Phase`], [`Part`], [`SyncProgress`], [`NotSynced`], [`Bound`], [`LatencySummary`], [`InformerMetrics`], [`ReflectorMetrics`], [`DeltaQueueMetrics`], [`HandlerMetrics`], [`ThreadMetrics`], [`thread_metrics`], [`set_base_threads`], [`RequestCount`], [`request_counts`] |
-//! | errors | [`Error`], [`InformerError`], [`StoreError`], [`HandlerError`], [`ClientError`], [`CoreError`], [`WireError`], [`SourceError`], [`DecodeError`], [`ProtobufProblem`], [`ApiStatus`], [`StatusCause`], [`Failure`], [`KeyError`], [`KeyProblem`], [`SelectorError`], [`SelectorProblem`], [`FieldSelectorError`], [`WaitOutcome`], [`BoxError`] |
-//! | layers below | [`SharedIndexInformer`], [`SharedIndexInformerBuilder`], [`Sources`], [`Queue`], [`QueueParts`], [`generic`] |
-//!
-//! Code that needs many of them imports [`prelude`]. Metrics as text are in `prometheus`, streams as kube-runtime's in `runtime`, each
-//! with the feature of its name.
-//!
 //! # Trade-offs
 //!
 //! * A decoding error is returned to the reader of the object. With decoding on arrival it is reported when the object
@@ -99,6 +81,7 @@
 //! [kinformer-apiserver](https://docs.rs/kinformer-apiserver) (the API server of the program above, for tests),
 //! [kinformer-leader-election](https://docs.rs/kinformer-leader-election), [kinformer-ring](https://docs.rs/kinformer-ring)
 //! (objects shared out among processes) and [kinformer-serve](https://docs.rs/kinformer-serve) (informers over HTTP, and a page).
+#![doc = include_str!("items.md")]
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

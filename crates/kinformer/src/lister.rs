@@ -22,6 +22,26 @@ use crate::{Error, LabelSelector};
 /// The store of an informer that was never started is empty, so its reads return [`Error::NotStarted`]. An informer that
 /// has started and not synced yet has the objects received so far.
 ///
+/// ```
+/// use k8s_openapi::api::core::v1::Service;
+/// use kinformer::{Error, Lister, SharedInformerFactory};
+///
+/// /// A part of a program that reads services.
+/// struct Router {
+///     services: Lister<Service>,
+/// }
+///
+/// impl Router {
+///     fn new(factory: &SharedInformerFactory) -> Self {
+///         Self { services: factory.informer::<Service>().lister() }
+///     }
+///
+///     fn has_service(&self, namespace: &str, name: &str) -> Result<bool, Error> {
+///         Ok(self.services.get_opt((namespace, name))?.is_some())
+///     }
+/// }
+/// ```
+///
 /// Follows controller-runtime 0.25 (`ErrCacheNotStarted`) in this, and otherwise client-go 0.37 (`listers`).
 #[doc(alias = "GenericLister")]
 pub struct Lister<K> {
@@ -30,6 +50,22 @@ pub struct Lister<K> {
 }
 
 /// Reads the objects of one namespace. Cheap to clone.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::{Error, NamespaceLister, SharedInformerFactory};
+///
+/// fn names(pods: &NamespaceLister<Pod>, app: &str) -> Result<Vec<String>, Error> {
+///     let pods = pods.list(&format!("app={app}").parse()?)?;
+///     Ok(pods.iter().map(|pod| pod.name().to_owned()).collect())
+/// }
+///
+/// # fn example(factory: &SharedInformerFactory) -> Result<(), Error> {
+/// let team_a = factory.core().v1().pods().lister().namespace("team-a");
+/// println!("{:?}", names(&team_a, "web")?);
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "GenericNamespaceLister")]
 pub struct NamespaceLister<K> {
     objects: Objects,
@@ -44,6 +80,23 @@ impl<K> Lister<K> {
 
     /// Creates a lister of any store. Errors name the type of the objects in place of the resource: see
     /// [`Self::resource_name`].
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::{Lister, Packed};
+    /// use kinformer_store::Indexer;
+    /// use serde_json::json;
+    ///
+    /// // A test of code that takes a lister needs neither a server nor an informer.
+    /// let store = Indexer::new();
+    /// let pod = json!({"metadata": {"name": "web-0", "namespace": "default"}});
+    /// let pod: Pod = serde_json::from_value(pod)?;
+    /// store.add(Packed::from_value(pod)?.into_object())?;
+    /// let lister = Lister::<Pod>::new(store.reader());
+    /// assert_eq!(lister.get("default/web-0")?.name(), "web-0");
+    /// assert_eq!(lister.get("default/web-1").unwrap_err().to_string(), r#"Pod "default/web-1" not found"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "NewGenericLister")]
     pub fn new(reader: Reader<PackedObject>) -> Self {
         let name = type_name::<K>();
@@ -90,6 +143,17 @@ impl<K> Lister<K> {
 
     /// As [`Self::get`], for an object that may not exist.
     ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::{BoxError, Lister, ObjectKey};
+    ///
+    /// /// The node of a pod, which may have been deleted since its key was queued.
+    /// fn node(pods: &Lister<Pod>, key: &ObjectKey) -> Result<Option<String>, BoxError> {
+    ///     let Some(pod) = pods.get_opt(key)? else { return Ok(None) };
+    ///     Ok(pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.clone()))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Self::get`] other than [`Error::NotFound`].
     #[doc(alias = "IgnoreNotFound")]
@@ -131,6 +195,28 @@ impl<K> Lister<K> {
     }
 
     /// Calls `visit` with a reference to each object that the selector matches, in one state of the store. O(n).
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer::{Lister, Packed};
+    /// # let store = kinformer_store::Indexer::new();
+    /// # for (name, app) in [("web-0", "web"), ("web-1", "web"), ("db-0", "db")] {
+    /// #     let labels = serde_json::json!({"app": app});
+    /// #     let metadata = serde_json::json!({"name": name, "namespace": "default", "labels": labels});
+    /// #     let pod = serde_json::json!({"metadata": metadata});
+    /// #     store.add(Packed::from_value(serde_json::from_value::<Pod>(pod)?)?.into_object())?;
+    /// # }
+    /// # let lister = Lister::<Pod>::new(store.reader());
+    /// use std::collections::BTreeMap;
+    ///
+    /// let mut counts = BTreeMap::new();
+    /// lister.for_each(&"app".parse()?, |pod| {
+    ///     let app = pod.label("app").unwrap_or_default();
+    ///     *counts.entry(app.to_owned()).or_insert(0) += 1;
+    /// })?;
+    /// assert_eq!(counts, BTreeMap::from([("db".to_owned(), 1), ("web".to_owned(), 2)]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::NotStarted`] if the informer was never started.

@@ -10,6 +10,23 @@ use kinformer_reflector::{
 };
 
 /// The part of each object that an informer fetches.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = kinformer::client(kube_client::Config::new("http://localhost".parse()?))?;
+/// # let factory = kinformer::SharedInformerFactory::new(client);
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kinformer::Projection;
+///
+/// let names = factory.metadata::<Secret>();
+/// assert_eq!(names.selection().projection(), Projection::Metadata);
+/// let lister = factory.informer::<Secret>().lister(); // requested before the start
+/// assert_eq!(names.selection().projection(), Projection::Whole, "one informer serves both");
+/// # _ = lister;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Projection {
     /// The whole object.

@@ -87,6 +87,25 @@ impl SharedInformerFactory {
     }
 
     /// As [`Self::metadata`], for a resource that is described by the caller.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// # fn example(factory: &SharedInformerFactory) -> Result<(), kinformer::Error> {
+    /// use kinformer::kube_core::discovery::{ApiResource, Scope};
+    /// use kinformer::kube_core::gvk::GroupVersionKind;
+    ///
+    /// // A garbage collector needs the owners of the objects of any kind, and nothing else of them.
+    /// let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    /// let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
+    /// let widgets = factory.dynamic_metadata(resource, Scope::Namespaced);
+    /// widgets.index("owner", |widget, values| {
+    ///     let widget = widget.decode()?;
+    ///     widget.metadata.owner_references.iter().flatten().for_each(|owner| values.push(&owner.uid));
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "NewSharedInformerFactory")]
     pub fn dynamic_metadata(
         &self,
@@ -117,6 +136,16 @@ impl SharedInformerFactory {
 
     /// Returns all informers of Kubernetes objects that the factory has now, ordered by their resources: for what shows or exports
     /// each of them. Does not keep them, as [`Self::informers_of`].
+    ///
+    /// ```
+    /// # fn example(factory: &kinformer::SharedInformerFactory) -> Result<(), kinformer::Error> {
+    /// for informer in factory.informers() {
+    ///     let objects = informer.snapshot()?.len();
+    ///     println!("{}: {objects} objects, {:?}", informer.name(), informer.status().phase());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn informers(&self) -> Vec<Informer<DynamicObject>> {
         self.entries().into_iter().filter_map(|entry| Informer::of_entry(self, entry)).collect()
     }

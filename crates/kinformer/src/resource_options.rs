@@ -15,6 +15,19 @@ use crate::own_informer::{MakeInformer, NewInformer};
 use crate::selection::{NamespaceOptions, Selections};
 
 /// The time at which objects are decoded.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+/// use kinformer::{Decode, SharedInformerFactory};
+///
+/// # fn example(client: kube_client::Client) {
+/// let factory = SharedInformerFactory::builder(client)
+///     .decode::<Node>(Decode::OnArrival) // all nodes are read for each decision
+///     .decode::<Pod>(Decode::OnRead { keep: 5_000 }) // many pods; some are read often
+///     .build();
+/// # _ = factory;
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Decode {
@@ -34,6 +47,25 @@ type Change = dyn Fn(Arc<PackedObject>, &ObjectDecoder) -> Result<Arc<PackedObje
 
 /// The options of one resource of a factory, for all its views: see
 /// [`SharedInformerFactoryBuilder::resource`](crate::SharedInformerFactoryBuilder::resource).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::{FieldPath, ResourceOptions, SharedInformerFactory};
+///
+/// fn of_pods(options: ResourceOptions) -> ResourceOptions {
+///     options
+///         .labels("app in (web, api)")
+///         .drop_fields([FieldPath::new(&["status", "conditions"])])
+///         .resync(Duration::from_secs(600))
+/// }
+///
+/// # fn example(client: kube_client::Client) {
+/// let factory = SharedInformerFactory::builder(client).of_kind::<Pod>(of_pods).build();
+/// # _ = factory;
+/// # }
+/// ```
 #[doc(alias = "ByObject")]
 #[derive(Clone, Default)]
 #[must_use = "nothing is set yet"]
@@ -73,6 +105,20 @@ impl ResourceOptions {
     /// A namespace without a selector of its own has that of the resource, else that of the same namespace of the factory,
     /// else that of the factory.
     ///
+    /// ```
+    /// # fn example(builder: kinformer::SharedInformerFactoryBuilder) {
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kinformer::NamespaceOptions;
+    ///
+    /// // Secrets of one namespace, although other kinds are read in all; and config maps of two.
+    /// let of_team_b = NamespaceOptions::new("team-b").labels("app=web");
+    /// let builder = builder
+    ///     .of_kind::<Secret>(|secrets| secrets.namespaces(["team-a"]))
+    ///     .of_kind::<ConfigMap>(|maps| maps.namespaces(["team-a".into(), of_team_b]));
+    /// # _ = builder;
+    /// # }
+    /// ```
+    ///
     /// Follows controller-runtime 0.25 (`cache.ByObject.Namespaces`).
     pub fn namespaces<N: Into<NamespaceOptions>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.selections.set_namespaces(namespaces);
@@ -91,6 +137,28 @@ impl ResourceOptions {
     /// `[FieldPath::new(&["metadata", "annotations"])]`. Dropped fields are neither decoded nor stored; see
     /// [`KubeListerWatcher::drop_fields`](crate::KubeListerWatcher::drop_fields). The default is the factory's
     /// [`default_drop_fields`](crate::SharedInformerFactoryBuilder::default_drop_fields).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "value"},
+    /// #     "metadata": {"name": "settings", "namespace": "default", "annotations": {"note": "long"}}}))?;
+    /// # let client = kinformer::client(server.config()?)?;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kinformer::{FieldPath, SharedInformerFactory};
+    ///
+    /// let factory = SharedInformerFactory::builder(client)
+    ///     .of_kind::<ConfigMap>(|maps| maps.drop_fields([FieldPath::new(&["metadata", "annotations"])]))
+    ///     .build();
+    /// let maps = factory.informer::<ConfigMap>();
+    /// factory.start()?;
+    /// maps.wait_for_sync().await?;
+    /// let settings = maps.lister().get("default/settings")?;
+    /// assert!(settings.decode()?.data.is_some() && settings.decode()?.metadata.annotations.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.dropped.get_or_insert_default().extend(fields);
         self
@@ -108,6 +176,19 @@ impl ResourceOptions {
 
     /// Fetches whole objects from the start, even if only [metadata](crate::SharedInformerFactory::metadata) is requested
     /// until then: for programs that request the whole objects later, which would make a second informer.
+    ///
+    /// ```
+    /// # fn example(builder: kinformer::SharedInformerFactoryBuilder) -> Result<(), kinformer::Error> {
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kinformer::ResourceOptions;
+    ///
+    /// let factory = builder.of_kind::<Secret>(ResourceOptions::whole_objects).build();
+    /// let names = factory.metadata::<Secret>().lister();
+    /// factory.start()?;
+    /// let secrets = factory.informer::<Secret>(); // the same informer, although it has started before
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn whole_objects(mut self) -> Self {
         self.whole_objects = true;
         self
@@ -121,6 +202,21 @@ impl ResourceOptions {
     ///
     /// An object that cannot be decoded, or for which the transform fails, is not stored and is reported with its key.
     /// To drop fields, [`Self::drop_fields`] is cheaper.
+    ///
+    /// ```
+    /// # fn example(builder: kinformer::SharedInformerFactoryBuilder) {
+    /// use k8s_openapi::api::core::v1::Secret;
+    ///
+    /// // The program needs the names of the keys, and never stores the values.
+    /// let builder = builder.of_kind::<Secret>(|secrets| {
+    ///     secrets.transform(|secret: &mut Secret| {
+    ///         secret.data.iter_mut().flatten().for_each(|(_, value)| value.0.clear());
+    ///         Ok(())
+    ///     })
+    /// });
+    /// # _ = builder;
+    /// # }
+    /// ```
     #[doc(alias = "SetTransform")]
     pub fn transform<K: DeserializeOwned + Serialize + 'static>(
         self,

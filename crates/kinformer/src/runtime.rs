@@ -25,6 +25,21 @@ use crate::{Error, EventStream, Informer};
 /// leaves its selector. Objects are cloned one by one, since kube-runtime's events own theirs. A deletion whose last state is
 /// unknown is skipped and logged, and so is an object that cannot be decoded.
 ///
+/// ```
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # async fn example(pods: &kinformer::Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
+/// use futures::TryStreamExt as _;
+/// use kube_runtime::WatchStreamExt as _;
+///
+/// // Code that was written for a watcher of kube-runtime gets its stream from the shared informer.
+/// let mut pods = std::pin::pin!(kinformer::runtime::watcher_events(pods)?.applied_objects());
+/// while let Some(pod) = pods.try_next().await? {
+///     println!("{:?}", pod.metadata.name);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
 pub fn watcher_events<K>(
@@ -126,6 +141,18 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
 ///
 /// `Controller::for_stream` takes both: `events.applied_objects()` and the store. The store has copies of the
 /// informer's objects, so use one store for all controllers of a kind.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # fn example(pods: &kinformer::Informer<Pod>) -> Result<(), kinformer::Error> {
+/// use kube_runtime::{Controller, WatchStreamExt as _};
+///
+/// let (store, events) = kinformer::runtime::reflector_store(pods)?;
+/// let controller = Controller::for_stream(events.applied_objects(), store);
+/// # _ = controller;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.

@@ -61,18 +61,47 @@ impl Scope {
     /// each has its own again. After an answer for separate watches the server is asked again when the number of namespaces has
     /// doubled. [`InformerStatus::namespace_watches`](crate::InformerStatus::namespace_watches) has the choice and its reason;
     /// [`Self::one_watch`] and [`Self::watch_each`] take it away.
+    ///
+    /// ```
+    /// use kinformer::Scope;
+    ///
+    /// let teams = Scope::namespaces(["team-b", "team-a", "team-b"]);
+    /// assert!(teams.names().is_some_and(|names| names.eq(["team-a", "team-b"])));
+    /// assert!(!Scope::namespaces([""; 0]).contains("team-a"), "no namespaces: nothing is in scope");
+    /// ```
     pub fn namespaces<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
         Self::of(Namespaces::Set(names.into_iter().map(Into::into).collect()))
     }
 
     /// The objects of all namespaces but these. They have one list and one watch. The server leaves out the objects of
     /// these namespaces, so a change of the set lists all again.
+    ///
+    /// ```
+    /// # async fn example(factory: &kinformer::SharedInformerFactory) -> Result<(), kinformer::Error> {
+    /// use kinformer::Scope;
+    ///
+    /// // Everything but what belongs to the cluster itself.
+    /// factory.set_scope(&Scope::all_but(["kube-system", "kube-public", "kube-node-lease"])).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn all_but<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
         Self::of(Namespaces::AllBut(names.into_iter().map(Into::into).collect()))
     }
 
     /// The objects of a shard: of all namespaces those whose UID or namespace has a hash in the ranges of the selector. A range
     /// that is new is listed at its most recent state: see [`Self::at_least`].
+    ///
+    /// ```
+    /// # async fn example(pods: &kinformer::Informer<()>) -> Result<(), kinformer::Error> {
+    /// use kinformer::{Scope, ShardField, ShardSelector};
+    ///
+    /// // The first of two processes has the lower half of the hashes; the server selects them.
+    /// let half = ShardSelector::one(ShardField::Uid, 0..1 << 63);
+    /// pods.set_scope(&Scope::shard(half)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shard(selector: ShardSelector) -> Self {
         let shard = ScopedShard { selector, at_least: ResourceVersion::UNSET };
         Self { shard: Some(shard), ..Self::all() }
@@ -119,6 +148,17 @@ impl Scope {
     }
 
     /// Restricts the objects to those that this field selector matches, in addition to the selectors of the options.
+    ///
+    /// ```
+    /// # async fn example(pods: &kinformer::Informer<()>) -> Result<(), Box<dyn std::error::Error>> {
+    /// use kinformer::Scope;
+    ///
+    /// // An agent of each node needs only the pods of its own node.
+    /// let node = std::env::var("NODE_NAME")?;
+    /// pods.set_scope(&Scope::all().fields(format!("spec.nodeName={node}"))).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
         self.fields = Some(selector.into()).filter(|selector| !selector.is_empty());

@@ -12,6 +12,24 @@ use crate::Error;
 use crate::objects::State;
 
 /// An immutable snapshot of the objects of an [`Informer`](crate::Informer). Cheap to clone.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::{FieldPath, Informer, Snapshot};
+///
+/// /// The share of the pods that run. Both numbers are of one state, whatever happens meanwhile.
+/// fn share_of_running(pods: &Snapshot<Pod>) -> f64 {
+///     let phase = FieldPath::new(&["status", "phase"]);
+///     let is_running = |phase: Option<String>| phase.as_deref() == Some("Running");
+///     let running = pods.iter().filter(|pod| pod.field(&phase).is_ok_and(is_running)).count();
+///     running as f64 / pods.len().max(1) as f64
+/// }
+///
+/// # fn example(pods: &Informer<Pod>) -> Result<(), kinformer::Error> {
+/// println!("{:.0} % run", 100.0 * share_of_running(&pods.snapshot()?));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Snapshot<K> {
     state: State,
     resource: Arc<str>,
@@ -33,6 +51,20 @@ impl<K> Snapshot<K> {
     }
 
     /// Returns the object with this key. O(1).
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::{Node, Pod};
+    /// # use kinformer::{FieldPath, Informer, KeyRef};
+    /// # fn example(pods: &Informer<Pod>, nodes: &Informer<Node>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (pods, nodes) = (pods.snapshot()?, nodes.snapshot()?);
+    /// let Some(pod) = pods.get(("default", "web-0")) else { return Ok(()) };
+    /// let node: Option<String> = pod.field(&FieldPath::new(&["spec", "nodeName"]))?;
+    /// let node = node.and_then(|node| nodes.get(KeyRef::named(&node)));
+    /// let zone = node.as_ref().and_then(|node| node.label("topology.kubernetes.io/zone"));
+    /// println!("its node has the zone {zone:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<PackedRef<'_, K>> {
         self.state.get(key.into()).map(PackedRef::new)
     }
@@ -93,6 +125,20 @@ impl<K> Snapshot<K> {
 
     /// Returns the objects that have this value in this index.
     ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(pods: &kinformer::Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
+    /// pods.index_by_field("node", &["spec", "nodeName"])?;
+    /// let pods = pods.snapshot()?;
+    /// for pod in pods.by_index("node", "node-1")? {
+    ///     let pod = pod.decode()?;
+    ///     let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref());
+    ///     println!("{:?} is at {address:?}", pod.metadata.name);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Index`] if there is no index of this name.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<PackedRef<'_, K>>, Error> {
@@ -110,6 +156,16 @@ impl<K> Snapshot<K> {
     }
 
     /// Returns all values of this index that at least one object has.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(pods: &kinformer::Snapshot<Pod>) -> Result<(), kinformer::Error> {
+    /// for node in pods.index_values("node")? {
+    ///     println!("{node}: {} pods", pods.index_len("node", &node)?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Index`] if there is no index of this name.

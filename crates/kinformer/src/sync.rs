@@ -5,6 +5,22 @@ use std::sync::Arc;
 use crate::Error;
 
 /// The outcome of [`wait_for_cache_sync`](crate::SharedInformerFactory::wait_for_cache_sync) for each informer.
+///
+/// ```
+/// # async fn example(factory: &kinformer::SharedInformerFactory) {
+/// use std::time::Duration;
+///
+/// use tokio::time::Instant;
+///
+/// let synced = factory.wait_for_cache_sync().until(Instant::now() + Duration::from_secs(30)).await;
+/// for (informer, result) in synced.iter() {
+///     match result {
+///         Ok(()) => println!("{informer} has synced"),
+///         Err(error) => println!("{informer}: {error}"), // such as a missing permission; it goes on trying
+///     }
+/// }
+/// # }
+/// ```
 #[doc(alias = "SyncResult")]
 #[derive(Clone, Debug)]
 #[must_use = "not all of them may have synced"]

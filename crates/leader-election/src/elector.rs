@@ -60,6 +60,24 @@ pub struct LeaderElector {
 }
 
 /// Options of a [`LeaderElector`].
+///
+/// ```
+/// # fn example(client: kube_client::Client) -> Result<(), kinformer_leader_election::Error> {
+/// use std::time::Duration;
+///
+/// use kinformer_leader_election::LeaderElector;
+///
+/// // A follower takes over within 30 s, with fewer requests than the defaults need.
+/// let elector = LeaderElector::builder(client, "default", "my-controller")
+///     .identity("my-controller-7d9f")
+///     .lease_duration(Duration::from_secs(30))
+///     .renew_deadline(Duration::from_secs(20))
+///     .retry_period(Duration::from_secs(5))
+///     .build()?;
+/// assert_eq!(elector.identity(), "my-controller-7d9f");
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias("LeaderElectionConfig", "ResourceLockConfig"))]
 pub struct LeaderElectorBuilder {
     client: Client,

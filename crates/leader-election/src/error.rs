@@ -46,6 +46,20 @@ impl Error {
 /// This process is not the leader any more.
 ///
 /// A [wrapped client](crate::Leadership::client) returns it inside `kube_client::Error::Service`: see [`Self::of`].
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_leader_election::NotLeader;
+/// use kube_client::Api;
+///
+/// /// Writes with the client of a leadership.
+/// async fn write(api: &Api<ConfigMap>, map: &ConfigMap) -> Result<(), kube_client::Error> {
+///     match api.create(&Default::default(), map).await {
+///         Err(error) if NotLeader::of(&error).is_some() => Ok(()), // the next leader writes it
+///         created => created.map(|_| ()),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("not the leader: the hold of lease {lease} by {identity:?} {end}")]
 #[non_exhaustive]

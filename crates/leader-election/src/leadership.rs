@@ -21,6 +21,24 @@ use crate::timing::{ObservedLeader, Timing};
 /// time during which the computer is suspended. [Wrapped clients](Self::client) read this clock for each write.
 ///
 /// Dropping it ends the leadership, but does not free the Lease: other candidates wait until it has expired.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+/// # let client = kube_client::Client::try_from(server.config()?)?;
+/// use kinformer_leader_election::LeaderElector;
+///
+/// let one = LeaderElector::builder(client.clone(), "default", "my-controller").identity("one").build()?;
+/// let leadership = one.acquire().await;
+/// assert!(one.is_leader() && leadership.check()?.as_secs() <= 15);
+/// assert!(leadership.release().await?); // another candidate need not wait until the Lease expires
+/// let other = LeaderElector::builder(client, "default", "my-controller").identity("other").build()?;
+/// let leadership = other.acquire().await;
+/// assert_eq!(leadership.transitions(), 1, "a number that grows with each leader");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the leadership ends when this value is dropped"]
 pub struct Leadership {
     term: Arc<Term>,
@@ -64,6 +82,19 @@ impl Leadership {
     /// Waits until the leadership has ended, and returns why.
     ///
     /// After the computer was suspended, this may be a retry period late. [`Self::check`] and wrapped clients are not.
+    ///
+    /// ```
+    /// # async fn work() {}
+    /// # async fn example(leadership: kinformer_leader_election::Leadership) {
+    /// tokio::select! {
+    ///     () = work() => println!("the work has ended"),
+    ///     not_leader = leadership.ended() => {
+    ///         eprintln!("{not_leader}"); // the usual end of such a process; its next start is a candidate
+    ///         std::process::exit(1);
+    ///     }
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Nothing is lost: a later call returns at once.

@@ -24,6 +24,29 @@ const REMEMBERED_WRITES: usize = 16;
 /// rate. Wall clocks are not compared: another holder's Lease is expired when it has not changed for its duration since
 /// this holder first saw it in this state.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+/// # let client = kube_client::Client::try_from(server.config()?)?;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use kinformer_leader_election::{Attempt, BootClock, LeaseHolder};
+///
+/// let holder = |identity| {
+///     let (client, duration) = (client.clone(), Duration::from_secs(15));
+///     LeaseHolder::new(client, "default", "nightly-job", identity, duration, Arc::new(BootClock))
+/// };
+/// let (mut one, mut other) = (holder("one")?, holder("other")?);
+/// assert!(matches!(one.try_hold().await?, Attempt::Held(_)));
+/// assert_eq!(other.try_hold().await?, Attempt::NotHeld { holder: Some("one".into()) });
+/// one.release().await?;
+/// assert!(matches!(other.try_hold().await?, Attempt::Held(_)));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Follows client-go 0.37 (`tools/leaderelection`) in how the Lease is read and written.
 pub struct LeaseHolder {
     api: Api<Lease>,

@@ -23,6 +23,14 @@ pub enum Holder {
 ///
 /// It is deterministic. Each process calculates it for itself, and releases only its own slots, so it is not necessary that
 /// two processes have the same result.
+///
+/// ```
+/// use kinformer_ring::{Holder, assign};
+///
+/// // The first process has all slots, and a second one of the same weight joins: half of them move.
+/// let owners = assign(&[Holder::Owned(0); 8], &[1, 1], 32);
+/// assert_eq!(owners.iter().filter(|owner| **owner == Some(1)).count(), 4);
+/// ```
 #[must_use]
 pub fn assign(current: &[Holder], weights: &[u32], max_ranges: usize) -> Vec<Option<usize>> {
     let quotas = quotas(current, weights);

@@ -16,6 +16,14 @@ pub const MAX_SLOTS: u16 = 1024;
 
 /// The parameters that all processes of a ring share. They are written into the ring's table, and a process with others
 /// does not join.
+///
+/// ```
+/// use kinformer_ring::Params;
+///
+/// let params = Params { slots: 8, ..Params::default() };
+/// let slot = params.slot_of("0b8e3f6c-0d0c-4f5e-9d35-5d1c7a3c1f10"); // the UID of an object
+/// assert!(params.selector(&[slot].into_iter().collect()).matches("0b8e3f6c-0d0c-4f5e-9d35-5d1c7a3c1f10"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
     /// The number of slots: a power of two, at most [`MAX_SLOTS`], which is the default.

@@ -5,6 +5,16 @@ use std::ops::Range;
 use std::str::FromStr;
 
 /// A set of slots, as ranges: sorted, and not adjacent to each other. Its text is such as `0-340,512,600-1023`.
+///
+/// ```
+/// use kinformer_ring::Slots;
+///
+/// let slots: Slots = "0-340,512,600-1023".parse()?;
+/// assert!(slots.contains(512) && !slots.contains(511));
+/// assert_eq!(slots.len(), 341 + 1 + 424);
+/// assert_eq!(slots.without(&"1-1000".parse()?).to_string(), "0,1001-1023");
+/// # Ok::<(), kinformer_ring::InvalidSlots>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slots(Vec<Range<u16>>);
 

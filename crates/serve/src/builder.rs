@@ -26,6 +26,21 @@ use crate::{Error, FailureLog, Limits, listen};
 /// The default port.
 const PORT: u16 = 4000;
 /// Builds a [`Server`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use kinformer_serve::{Error, Server};
+///
+/// // Reachable from other machines, so it needs a token; the kubelet's probes have an address of their own.
+/// let server = Server::builder().listen(([0, 0, 0, 0], 0).into()).probes_on(([0, 0, 0, 0], 0).into());
+/// assert!(matches!(server.bind().await, Err(Error::TokenRequired { .. })));
+/// let server = Server::builder().listen(([0, 0, 0, 0], 0).into()).token("0123456789abcdef");
+/// let server = server.bind().await?;
+/// assert_ne!(server.local_addr().port(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing listens yet"]
 pub struct ServerBuilder {
     informers: Vec<Informer<DynamicObject>>,
@@ -117,6 +132,16 @@ impl ServerBuilder {
     /// Leaves a field out of everything: objects, differences, summaries. The path has dots between names and goes through
     /// lists: `spec.containers.env`. If any field is hidden, so is the copy of the object that `kubectl apply` keeps in an
     /// annotation, and so are indexes whose fields are not [known](Self::index_fields).
+    ///
+    /// ```
+    /// # fn example(pods: &kinformer::Informer<k8s_openapi::api::core::v1::Pod>) {
+    /// use kinformer_serve::Server;
+    ///
+    /// // Passwords in the environment of containers are neither shown nor compared.
+    /// let server = Server::builder().informer(pods).hide_field("spec.containers.env");
+    /// # _ = server;
+    /// # }
+    /// ```
     pub fn hide_field(mut self, path: impl Into<String>) -> Self {
         self.hidden.push(path.into());
         self
@@ -175,6 +200,21 @@ impl ServerBuilder {
     /// The check is called for each request, on a worker of the runtime: it must not block. The error is why it has failed,
     /// and is shown. A panic is a failure with its message.
     ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// use kinformer_serve::Server;
+    ///
+    /// let is_connected = Arc::new(AtomicBool::new(false)); // set by the program
+    /// let check = move || match is_connected.load(Ordering::Relaxed) {
+    ///     true => Ok(()),
+    ///     false => Err("no connection to the database".to_owned()),
+    /// };
+    /// let server = Server::builder().health_check("database", check); // at /healthz/database
+    /// # _ = server;
+    /// ```
+    ///
     /// Follows controller-runtime 0.25 (`Manager.AddHealthzCheck`).
     #[doc(alias = "AddHealthzCheck")]
     pub fn health_check(
@@ -205,6 +245,17 @@ impl ServerBuilder {
     ///
     /// A registry does not list its families, so only those that are written at the time of [`bind`](Self::bind) are
     /// compared by name: not a `Family` that has no metric yet, and not what a collector adds later.
+    ///
+    /// ```
+    /// use kinformer_serve::Server;
+    /// use prometheus_client::{metrics::counter::Counter, registry::Registry};
+    ///
+    /// let (mut registry, orders) = (Registry::default(), Counter::<u64>::default());
+    /// registry.register("orders", "Orders since the start", orders.clone());
+    /// let server = Server::builder().metrics(registry);
+    /// orders.inc();
+    /// # _ = server;
+    /// ```
     pub fn metrics(mut self, registry: impl Into<Arc<Registry>>) -> Self {
         self.registries.push(registry.into());
         self
@@ -246,6 +297,17 @@ impl ServerBuilder {
     /// Answers are kept: for 1 min the user of a token, for 5 min that a path is allowed, and for 30 s that it is not.
     /// If the API server does not answer within 10 s, the response is 500. The client needs the permissions to create
     /// `tokenreviews` and `subjectaccessreviews`, as by the cluster role `system:auth-delegator`.
+    ///
+    /// ```
+    /// # fn example(client: kinformer::kube_client::Client) {
+    /// use kinformer_serve::Server;
+    ///
+    /// // For users of the cluster: `kubectl create token` makes a token for the header of requests.
+    /// let server = Server::builder().listen(([0, 0, 0, 0], 8443).into());
+    /// let server = server.tls("/certificates").delegate_access(client);
+    /// # _ = server;
+    /// # }
+    /// ```
     ///
     /// Follows controller-runtime 0.25 (`filters.WithAuthenticationAndAuthorization`), which retries failed reviews, and
     /// answers 500 for a token that is refused with an error.

@@ -34,6 +34,29 @@ impl Socket {
 }
 
 /// A server that listens: see the [crate](crate).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use kinformer::CancellationToken;
+/// use kinformer_serve::Server;
+/// use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+///
+/// let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).bind().await?;
+/// let (address, cancel) = (server.local_addr(), CancellationToken::new());
+/// let client = async {
+///     let mut stream = tokio::net::TcpStream::connect(address).await?;
+///     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
+///     let mut response = String::new();
+///     stream.read_to_string(&mut response).await?;
+///     cancel.cancel();
+///     Ok::<_, std::io::Error>(response)
+/// };
+/// let ((), response) = tokio::join!(server.run(cancel.clone()), client);
+/// assert!(response?.starts_with("HTTP/1.1 200 OK"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Server {
     app: Arc<App>,
     main: Socket,

@@ -47,6 +47,22 @@ impl<T: Object> IndexFunction<T> {
     }
 
     /// Creates a fallible index function.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// let number = IndexFunction::fallible(|text: &std::sync::Arc<Keyed<&str>>, values| {
+    ///     let number: u32 = text.parse()?;
+    ///     values.push_fmt(format_args!("{number}"));
+    ///     Ok(())
+    /// });
+    /// let texts = Indexer::builder().index("number", number).build()?;
+    /// assert!(!texts.add(Keyed::new("a".parse()?, "seven"))?.is_empty(), "the error of the function");
+    /// assert!(texts.add(Keyed::new("b".parse()?, "007"))?.is_empty());
+    /// assert_eq!((texts.len(), texts.by_index("number", "7")?.len()), (2, 1), "both are stored");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fallible(
         function: impl Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Self {
@@ -75,6 +91,30 @@ impl<T: Object> IndexFunction<T> {
     }
 
     /// Creates an index by the value of one label; objects without the label have no value.
+    ///
+    /// ```
+    /// use kinformer_core::{KeyRef, Labels, Object};
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// struct Pod(&'static str, [(String, String); 1]);
+    ///
+    /// impl Object for Pod {
+    ///     fn key(&self) -> KeyRef<'_> {
+    ///         KeyRef::new("default", self.0)
+    ///     }
+    ///
+    ///     fn labels(&self) -> Labels<'_> {
+    ///         Labels::from(&self.1[..])
+    ///     }
+    /// }
+    ///
+    /// let pods = Indexer::builder().index("app", IndexFunction::by_label("app")).build()?;
+    /// pods.add(Pod("web-0", [("app".to_owned(), "web".to_owned())]))?;
+    /// pods.add(Pod("job-0", [("job".to_owned(), "backup".to_owned())]))?;
+    /// assert_eq!(pods.by_index("app", "web")?.len(), 1);
+    /// assert_eq!(pods.index_values("app")?.len(), 1, "the job has no such label");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by_label(label: impl Into<String>) -> Self {
         let label = label.into();
         Self::new(move |object, values| object.label(&label).into_iter().for_each(|value| values.push(value)))

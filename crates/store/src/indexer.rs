@@ -30,6 +30,21 @@ use crate::{Error, Reader, Store};
 /// leaves it unchanged. A store that is [divided into parts](IndexerBuilder::parts) has one version per part, and a
 /// replace affects only the objects of one part.
 ///
+/// ```
+/// use kinformer_core::{Keyed, Object as _};
+/// use kinformer_store::Indexer;
+///
+/// let ports = Indexer::new();
+/// let reader = ports.reader(); // for those who only read
+/// let before = reader.snapshot();
+/// ports.add(Keyed::new("default/web".parse()?, 80))?;
+/// ports.update(Keyed::new("default/web".parse()?, 8080))?;
+/// let web = reader.get(("default", "web")).ok_or("it is stored")?;
+/// assert_eq!((web.key().name(), **web), ("web", 8080));
+/// assert!(before.is_empty(), "a snapshot does not change");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// Follows client-go 0.37 (`Indexer`, `ThreadSafeStore`), where a later event with a lower version moves the version
 /// back.
 #[doc(alias("ThreadSafeStore", "TypedIndexer"))]

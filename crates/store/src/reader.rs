@@ -159,6 +159,18 @@ impl<T: Object> Reader<T> {
 
     /// Returns the keys of the objects with this value in this index.
     ///
+    /// ```
+    /// use kinformer_core::{Keyed, ObjectKey};
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// let ports = Indexer::builder().index("namespace", IndexFunction::by_namespace()).build()?;
+    /// ports.add(Keyed::new("default/web".parse()?, 80))?;
+    /// ports.add(Keyed::new("other/web".parse()?, 81))?;
+    /// let keys = ports.index_keys("namespace", "other")?; // for a queue of keys
+    /// assert_eq!(keys, ["other/web".parse::<ObjectKey>()?]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Error> {
@@ -302,6 +314,31 @@ impl<T: Object> Reader<T> {
     /// Waits until the store has a state after this [revision](crate::Snapshot::revision): until a write of objects has been
     /// published. Returns `false` if the store was [stopped](crate::Indexer::stop) before. Each publication wakes all these
     /// waits.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// let ports = Indexer::<Keyed<u32>>::new();
+    /// let reader = ports.reader();
+    /// let sums = tokio::spawn(async move {
+    ///     let (mut sum, mut revision) = (0, 0);
+    ///     while reader.changed(revision).await {
+    ///         let snapshot = reader.snapshot();
+    ///         (sum, revision) = (snapshot.iter().map(|port| ***port).sum(), snapshot.revision());
+    ///     }
+    ///     sum // of the last state: several writes may be one change
+    /// });
+    /// ports.add(Keyed::new("default/web".parse()?, 80))?;
+    /// ports.add(Keyed::new("default/db".parse()?, 5432))?;
+    /// # tokio::task::yield_now().await;
+    /// ports.stop();
+    /// assert_eq!(sums.await?, 5512);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping the future removes its waiter. A later call returns at once if there is a later state.

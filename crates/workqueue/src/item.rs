@@ -13,6 +13,18 @@ use crate::state::Taken;
 /// The run ends with [`Self::done`], [`Self::retry`] or [`Self::retry_after`], or when the item is dropped. An item that
 /// is dropped by a panic is retried with its backoff. Any other drop ends the run and leaves the failures of the key as
 /// they are, as client-go's `Done` does. This includes the drop of a task that was cancelled.
+///
+/// ```
+/// use kinformer_workqueue::WorkQueue;
+///
+/// let queue = WorkQueue::new();
+/// queue.add("web");
+/// let item = queue.try_next().unwrap();
+/// queue.add("web"); // a change while it is processed
+/// assert!(queue.try_next().is_none(), "no second worker gets the key");
+/// item.done();
+/// assert!(queue.try_next().is_some(), "it is processed again");
+/// ```
 #[must_use = "dropping an item ends the run of its key"]
 pub struct Item<K, C = ()> {
     taken: Taken<K, C>,
@@ -91,6 +103,24 @@ impl<K, C> Item<K, C> {
     }
 
     /// Ends the run, which was successful, and adds the key again after a delay. Otherwise like [`Self::retry`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    ///
+    /// use kinformer_workqueue::WorkQueue;
+    /// use tokio::time::Instant;
+    ///
+    /// let (queue, begin) = (WorkQueue::new(), Instant::now());
+    /// queue.add("job");
+    /// for _ in 0..3 {
+    ///     let item = queue.next().await.unwrap();
+    ///     item.retry_after(Duration::from_secs(60)); // checks again in a minute
+    /// }
+    /// assert_eq!(begin.elapsed().as_secs() / 60, 2);
+    /// # }
+    /// ```
     pub fn retry_after(mut self, delay: Duration) {
         self.shared.limiter.forget(&self.taken.key);
         self.finish(Some(self.again().after(delay)));

@@ -7,6 +7,20 @@ use std::time::Duration;
 pub const LOW_PRIORITY: i64 = -100;
 
 /// How a key is added: [`WorkQueue::add_with`](crate::WorkQueue::add_with). The default is at once, with priority 0.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_workqueue::{Add, WorkQueue};
+///
+/// let queue = WorkQueue::new();
+/// queue.add_with("backup", Add::new().priority(-10));
+/// queue.add_with("outage", Add::new().priority(10));
+/// queue.add_with("report", Add::new().priority(10).after(Duration::from_secs(60)));
+/// assert_eq!(queue.try_next().map(|item| *item.key()), Some("outage"));
+/// assert_eq!(queue.try_next().map(|item| *item.key()), Some("backup"));
+/// assert_eq!(queue.metrics().delayed, 1);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Add {

@@ -20,6 +20,34 @@ use crate::state::Phase;
 /// behind all keys of its priority.
 ///
 /// A clone is another handle of the same queue. `Eq` of keys is the only user code that runs under the lock of the queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn process(_: &str) -> Result<(), &'static str> { Ok(()) }
+/// use kinformer_workqueue::WorkQueue;
+///
+/// async fn work(queue: WorkQueue<&'static str>) {
+///     while let Some(item) = queue.next().await {
+///         match process(item.key()).await {
+///             Ok(()) => item.done(),
+///             Err(_) => item.retry(), // after its backoff
+///         }
+///     }
+/// }
+///
+/// let queue = WorkQueue::new();
+/// let workers = [tokio::spawn(work(queue.clone())), tokio::spawn(work(queue.clone()))];
+/// queue.add("default/web");
+/// queue.add("default/db");
+/// queue.shut_down();
+/// for worker in workers {
+///     worker.await?;
+/// }
+/// assert_eq!((queue.depth(), queue.metrics().adds), (0, 2));
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias(
     "DelayingInterface",
     "priorityqueue",
@@ -33,6 +61,19 @@ pub struct WorkQueue<K, C = ()> {
 }
 
 /// Options of a [`WorkQueue`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_workqueue::{Fairness, ItemFastSlow, WorkQueue};
+///
+/// let (fast, slow) = (Duration::from_millis(100), Duration::from_secs(60));
+/// let queue = WorkQueue::builder()
+///     .rate_limiter(ItemFastSlow::new(fast, slow, 5))
+///     .fairness(Fairness::StrictPriorities)
+///     .build();
+/// assert!(queue.add("default/web"));
+/// ```
 #[doc(alias(
     "DelayingQueueConfig",
     "QueueConfig",
@@ -135,6 +176,20 @@ impl<K, C> WorkQueue<K, C> {
     }
 
     /// Adds a key after a delay, with priority 0. Returns whether it was accepted, as [`Self::add_with`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    ///
+    /// use kinformer_workqueue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add_after("renew the certificate", Duration::from_secs(3600));
+    /// assert!(queue.try_next().is_none());
+    /// assert!(queue.next().await.is_some()); // an hour later
+    /// # }
+    /// ```
     #[doc(alias = "debounced_scheduler")]
     pub fn add_after(&self, key: K, delay: Duration) -> bool
     where
@@ -145,6 +200,17 @@ impl<K, C> WorkQueue<K, C> {
 
     /// Adds a key with priority 0 after the delay that the rate limiter returns. Returns whether it was accepted, as
     /// [`Self::add_with`].
+    ///
+    /// ```
+    /// use kinformer_workqueue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add_rate_limited("default/web"); // a call has failed
+    /// queue.add_rate_limited("default/web"); // and again: the delay is longer
+    /// assert_eq!(queue.retries(&"default/web"), 2);
+    /// queue.forget(&"default/web"); // it has succeeded
+    /// assert_eq!(queue.retries(&"default/web"), 0);
+    /// ```
     pub fn add_rate_limited(&self, key: K) -> bool
     where
         K: Eq + Hash,
@@ -163,6 +229,16 @@ impl<K, C> WorkQueue<K, C> {
 
     /// Adds a key with a cause, such as the event that led to it. The run of a key has the newest cause of its additions:
     /// [`Item::cause`]. Otherwise like [`Self::add_with`].
+    ///
+    /// ```
+    /// use kinformer_workqueue::{Add, WorkQueue};
+    ///
+    /// let queue = WorkQueue::builder().build_with_causes();
+    /// queue.add_caused("web", Add::new(), "a pod was added");
+    /// queue.add_caused("web", Add::new(), "a pod was deleted");
+    /// let item = queue.try_next().unwrap();
+    /// assert_eq!(item.cause(), Some(&"a pod was deleted"));
+    /// ```
     pub fn add_caused(&self, key: K, options: Add, cause: C) -> bool
     where
         K: Eq + Hash,
@@ -205,6 +281,27 @@ impl<K, C> WorkQueue<K, C> {
     }
 
     /// Like [`Self::next`], but blocks the thread. It needs no runtime.
+    ///
+    /// ```
+    /// use std::thread;
+    ///
+    /// use kinformer_workqueue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::new();
+    /// thread::scope(|scope| {
+    ///     let worker = scope.spawn(|| {
+    ///         let mut processed = 0;
+    ///         while let Some(item) = queue.next_blocking() {
+    ///             processed += 1;
+    ///             item.done();
+    ///         }
+    ///         processed
+    ///     });
+    ///     queue.add("default/web");
+    ///     queue.shut_down();
+    ///     assert_eq!(worker.join().unwrap(), 1);
+    /// });
+    /// ```
     #[cfg(not(loom))]
     pub fn next_blocking(&self) -> Option<Item<K, C>> {
         let taken = self.shared.next_blocking(None).ok()??;
@@ -309,6 +406,27 @@ impl<K, C> WorkQueue<K, C> {
     /// Like [`Self::shut_down`], and waits until no key is queued or in flight. Returns false if
     /// [`Self::shut_down`] ended the wait before.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use kinformer_workqueue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add("default/web");
+    /// let worker = tokio::spawn({
+    ///     let queue = queue.clone();
+    ///     async move {
+    ///         while let Some(item) = queue.next().await {
+    ///             item.done();
+    ///         }
+    ///     }
+    /// });
+    /// assert!(queue.shut_down_with_drain().await, "the queued keys have been processed");
+    /// assert!(!queue.add("default/other"));
+    /// # worker.await.unwrap();
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     /// The first poll shuts the queue down. Dropping the future then only ends the wait.
     pub async fn shut_down_with_drain(&self) -> bool {
@@ -347,6 +465,18 @@ impl<K, C> WorkQueue<K, C> {
     }
 
     /// Returns the metrics of the queue.
+    ///
+    /// ```
+    /// use kinformer_workqueue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add("web");
+    /// queue.add("web");
+    /// let item = queue.try_next();
+    /// let metrics = queue.metrics();
+    /// assert_eq!((metrics.adds, metrics.depth, metrics.in_flight), (1, 0, 1));
+    /// # drop(item);
+    /// ```
     pub fn metrics(&self) -> QueueMetrics {
         self.shared.metrics()
     }

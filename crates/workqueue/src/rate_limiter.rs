@@ -11,6 +11,35 @@ use parking_lot::Mutex;
 /// Decides how long a key waits before it is retried. Follows client-go 0.37 (`TypedRateLimiter`).
 ///
 /// A queue calls it without holding a lock, from any thread.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_workqueue::{RateLimiter, WorkQueue};
+///
+/// /// The same delay for each retry.
+/// struct Constant(Duration);
+///
+/// impl<K> RateLimiter<K> for Constant {
+///     fn when(&self, _: &K) -> Duration {
+///         self.0
+///     }
+///
+///     fn forget(&self, _: &K) {}
+///
+///     fn retries(&self, _: &K) -> u32 {
+///         0 // it does not count them
+///     }
+///
+///     fn failing(&self) -> usize {
+///         0
+///     }
+/// }
+///
+/// let queue = WorkQueue::builder().rate_limiter(Constant(Duration::from_secs(1))).build();
+/// queue.add_rate_limited("web");
+/// assert_eq!(queue.metrics().delayed, 1);
+/// ```
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send + Sync {
     /// Counts a failure of the key, and returns how long the key waits.
@@ -83,6 +112,16 @@ impl<K: Eq + Hash + Clone> Failures<K> {
 
 /// Doubles the delay of a key with each failure, up to a limit. Follows client-go 0.37
 /// (`TypedItemExponentialFailureRateLimiter`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_workqueue::{ItemExponential, RateLimiter};
+///
+/// let limiter = ItemExponential::new(Duration::from_secs(1), Duration::from_secs(5));
+/// let delays = ["web", "web", "web", "web", "db"].map(|key| limiter.when(&key).as_secs());
+/// assert_eq!(delays, [1, 2, 4, 5, 1]);
+/// ```
 #[doc(alias(
     "DefaultItemBasedRateLimiter",
     "DefaultTypedItemBasedRateLimiter",
@@ -139,6 +178,16 @@ impl<K: Eq + Hash + Clone + Send> RateLimiter<K> for ItemExponential<K> {
 
 /// A short delay for the first failures of a key, then a long one. Follows client-go 0.37
 /// (`TypedItemFastSlowRateLimiter`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_workqueue::{ItemFastSlow, RateLimiter};
+///
+/// let limiter = ItemFastSlow::new(Duration::from_secs(1), Duration::from_secs(60), 2);
+/// let delays = ["web"; 4].map(|key| limiter.when(&key).as_secs());
+/// assert_eq!(delays, [1, 1, 60, 60]);
+/// ```
 #[doc(alias("ItemFastSlowRateLimiter", "TypedItemFastSlowRateLimiter"))]
 pub struct ItemFastSlow<K> {
     failures: Failures<K>,
@@ -175,6 +224,19 @@ impl<K: Eq + Hash + Clone + Send> RateLimiter<K> for ItemFastSlow<K> {
 
 /// The longest delay of several limiters; all of them count each failure. Follows client-go 0.37
 /// (`TypedMaxOfRateLimiter`).
+///
+/// ```
+/// use std::num::NonZeroU32;
+/// use std::time::Duration;
+///
+/// use kinformer_workqueue::{Bucket, ItemExponential, MaxOf, RateLimiter};
+///
+/// // A delay for each key, and 10 retries a second for all keys together, after the first 100.
+/// let of_key = ItemExponential::new(Duration::from_secs(1), Duration::from_secs(60));
+/// let of_all = Bucket::per_second(NonZeroU32::new(10).unwrap(), NonZeroU32::new(100).unwrap());
+/// let limiter = MaxOf::new().with(of_key).with(of_all);
+/// assert_eq!(limiter.when(&"web").as_secs(), 1);
+/// ```
 #[doc(alias("MaxOfRateLimiter", "TypedMaxOfRateLimiter"))]
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
@@ -221,6 +283,16 @@ impl<K> RateLimiter<K> for MaxOf<K> {
 }
 
 /// Another limiter, with an upper limit of its delays. Follows client-go 0.37 (`TypedWithMaxWaitRateLimiter`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_workqueue::{MaxWait, RateLimiter, default_rate_limiter};
+///
+/// let limiter = MaxWait::new(default_rate_limiter(), Duration::from_secs(60));
+/// let longest = (0..30).map(|_| limiter.when(&"web")).max();
+/// assert_eq!(longest, Some(Duration::from_secs(60)));
+/// ```
 #[doc(alias("TypedWithMaxWaitRateLimiter", "WithMaxWaitRateLimiter"))]
 #[derive(Clone, Copy, Debug)]
 pub struct MaxWait<L> {

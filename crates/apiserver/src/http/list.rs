@@ -202,7 +202,7 @@ fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot
 }
 
 /// Returns the objects of a namespace, or of all if it is empty, from a key on.
-fn objects_from<'a>(
+pub(super) fn objects_from<'a>(
     snapshot: &'a Snapshot,
     start: Option<&Key>,
     namespace: &str,

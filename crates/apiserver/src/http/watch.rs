@@ -30,6 +30,7 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::conversion;
+use super::list::objects_from;
 use super::negotiate::{self, Encoding, Form, Representation};
 use super::params::ListParams;
 use super::request::{Query, Target};
@@ -134,7 +135,7 @@ fn start(params: &ListParams, resource: &Resource, faults: &mut RequestFaults) -
             return Err(Status::too_large_version(requested, current));
         }
         let snapshot = resource.store.snapshot();
-        start.initial = snapshot.objects.into_iter().map(|(_, stored)| stored).collect();
+        start.initial = objects_from(&snapshot, None, &params.selection.namespace).cloned().collect();
         start.from = snapshot.version;
     } else if requested == 0 {
         start.from = current;

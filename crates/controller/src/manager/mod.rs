@@ -119,6 +119,18 @@ impl Manager {
     }
 
     /// Returns a handle that adds controllers and tasks while the manager runs.
+    ///
+    /// ```
+    /// # use kinformer_controller::{Controller, Error};
+    /// # fn controller_of(kind: &str) -> Controller { panic!("{kind}") }
+    /// # async fn example(manager: kinformer_controller::Manager) -> Result<(), Error> {
+    /// let handle = manager.handle();
+    /// let running = tokio::spawn(manager.run_until_signal());
+    /// handle.add(controller_of("widgets"))?; // when their definition was installed
+    /// # _ = running.await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handle(&self) -> ManagerHandle {
         ManagerHandle { plan: Arc::downgrade(&self.plan) }
     }
@@ -149,6 +161,21 @@ impl Manager {
     /// the manager [is a candidate again](Self::rejoin_election). A process usually exits then, and its next start is a candidate.
     ///
     /// The first elector counts.
+    ///
+    /// ```
+    /// # fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use kinformer::SharedInformerFactory;
+    /// use kinformer_controller::Manager;
+    /// use kinformer_controller::kinformer_leader_election::LeaderElector;
+    ///
+    /// let elector = LeaderElector::builder(client.clone(), "default", "my-controller").build()?;
+    /// let writes = elector.client(&client); // for the controllers
+    /// let factory = SharedInformerFactory::new(client); // for reads: each replica has them
+    /// let manager = Manager::new().factory(&factory).leader_election(&elector).rejoin_election();
+    /// # _ = (writes, manager);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn leader_election(self, elector: &LeaderElector) -> Self {
         _ = self.elector.set(elector.clone());
         self
@@ -182,6 +209,24 @@ impl Manager {
     ///
     /// A controller has begun when the keys of the objects that exist are enqueued, and its workers have begun; a task when its
     /// future was polled; a [`Task::once`] when it has ended.
+    ///
+    /// ```
+    /// # use kinformer_controller::{Controller, Error, Manager};
+    /// # use kube_client::Client;
+    /// use std::time::Duration;
+    ///
+    /// use kinformer_controller::Task;
+    /// use kinformer_controller::crd::{self, CustomResourceDefinition};
+    ///
+    /// /// The controllers begin when the API server serves their kinds.
+    /// fn manager(client: Client, kinds: Vec<CustomResourceDefinition>, web: Controller) -> Result<Manager, Error> {
+    ///     let install = Task::once("install", move || {
+    ///         let (client, kinds) = (client.clone(), kinds.clone());
+    ///         async move { crd::install(&client, kinds, "my-controller", Duration::from_secs(30)).await }
+    ///     });
+    ///     Manager::new().group(["install"]).add(install)?.add(web)
+    /// }
+    /// ```
     pub fn group<N: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.groups.push(names.into_iter().map(Into::into).collect());
         self
@@ -203,6 +248,28 @@ impl Manager {
 
     /// Runs until the token is cancelled, or until something fails or ends. Without controllers, waits for the token, as
     /// controller-runtime does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+    /// # let factory = kinformer::SharedInformerFactory::new(cluster.client());
+    /// # let controller = kinformer_controller::Controller::of(&factory);
+    /// # let controller = controller.reconciles::<k8s_openapi::api::core::v1::Pod>();
+    /// # let controller = controller.build(async |_| Ok(kinformer_controller::Action::none()));
+    /// use kinformer_controller::{CancellationToken, Manager};
+    ///
+    /// // In a test, with a cluster of its own.
+    /// let manager = Manager::new().factory(&factory).add(controller)?;
+    /// let (health, shutdown) = (manager.health(), CancellationToken::new());
+    /// let running = tokio::spawn(manager.run(shutdown.clone()));
+    /// cluster.eventually(|| health.is_ready().then_some(()).ok_or("the manager is not ready")).await?;
+    /// shutdown.cancel();
+    /// running.await??;
+    /// assert!(!health.is_alive() && factory.is_shut_down());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping the future ends all at once, as [`Controller::run`](crate::Controller::run). A Lease stays held until it expires.

@@ -38,6 +38,17 @@ impl Manager {
     ///
     /// Call it after [`Self::factory`], [`Self::leader_election`], [`Self::events`] and `sharding`; controllers may be added later.
     ///
+    /// ```no_run
+    /// # use kinformer_controller::{Controller, Error, Manager};
+    /// # async fn example(factory: &kinformer::SharedInformerFactory, controller: Controller) -> Result<(), Error> {
+    /// use kinformer_controller::kinformer_serve::Server;
+    ///
+    /// // Probes and metrics for the cluster, without the page; the port is reached from other machines.
+    /// let server = Server::builder().listen(([0, 0, 0, 0], 8080).into()).metrics_only();
+    /// Manager::new().factory(factory).add(controller)?.serve(server).await?.run_until_signal().await
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Serve`], for example if the port is in use; it names the address.
     #[doc(alias("HealthProbeBindAddress", "MetricsBindAddress"))]

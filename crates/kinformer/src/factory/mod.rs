@@ -39,6 +39,22 @@ use crate::sync::CacheSync;
 /// Objects are [packed](kinformer_kube::Packed): stored as received, and decoded when they are read or when they arrive
 /// ([`Decode`](crate::Decode)).
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = kinformer::client(kube_client::Config::new("http://localhost".parse()?))?;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::SharedInformerFactory;
+///
+/// let factory = SharedInformerFactory::new(client);
+/// // Parts of a program that do not know each other share one watch and one store of pods.
+/// let (one, other) = (factory.core().v1().pods(), factory.informer::<Pod>());
+/// assert_eq!(one.id(), other.id());
+/// assert_eq!(factory.informers().len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Follows client-go 0.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and
 /// `metadatainformer.SharedInformerFactory`), which has three factories where this crate has one.
 #[doc(alias = "DynamicSharedInformerFactory")]
@@ -135,6 +151,19 @@ impl SharedInformerFactory {
     /// own, and for informers with indexes or other special settings. [`Self::builder_for`] returns a builder with the
     /// factory's options. If two callers create the informer at the same time, one of the two is used and the other is
     /// dropped.
+    ///
+    /// ```
+    /// use kinformer::generic::ListerWatcher;
+    /// use kinformer::{InformerError, Keyed, SharedIndexInformer, SharedInformerFactory};
+    ///
+    /// /// Ports of hosts, from a source that is not a Kubernetes API server.
+    /// fn ports(
+    ///     factory: &SharedInformerFactory,
+    ///     source: impl ListerWatcher<Keyed<u16>> + Clone + 'static,
+    /// ) -> Result<SharedIndexInformer<Keyed<u16>>, InformerError> {
+    ///     factory.informer_with(|factory| factory.builder_for(source.clone(), "ports").build())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// The error that `make` returned.

@@ -26,6 +26,22 @@ impl SharedInformerFactory {
     /// [`Informer::set_scope`](crate::Informer::set_scope). The informers of cluster-scoped resources stay as they are, and so
     /// do those with sources of the program.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = kinformer::client(kube_client::Config::new("http://localhost".parse()?))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(client);
+    /// use kinformer::Scope;
+    ///
+    /// let pods = factory.core().v1().pods();
+    /// factory.set_scope(&Scope::namespaces(["team-a"])).await?;
+    /// let maps = factory.core().v1().config_maps(); // requested later
+    /// assert!(pods.selection().has_namespace("team-a") && !pods.selection().has_namespace("team-b"));
+    /// assert!(!maps.selection().has_namespace("team-b"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The first error of an informer that has not stopped; the others have changed.
     ///

@@ -67,6 +67,22 @@ impl<K> Informer<K> {
 }
 
 /// A lease of an informer, which stops when its last lease is released or dropped, unless the factory keeps it.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::{InformerLease, SharedInformerFactory};
+///
+/// /// A page that a user has opened: the pods are watched while at least one is open.
+/// struct Page {
+///     pods: InformerLease<Pod>,
+/// }
+///
+/// fn open(factory: &SharedInformerFactory) -> Result<Page, kinformer::Error> {
+///     let pods = factory.informer::<Pod>().lease();
+///     factory.start()?; // starts the informer if this is the first lease
+///     Ok(Page { pods })
+/// }
+/// ```
 pub struct InformerLease<K> {
     informer: Informer<K>,
     lease: Lease,
@@ -115,6 +131,24 @@ impl<K> InformerLease<K> {
     /// Releases the lease and, if it was the last one, waits until the informer has stopped.
     ///
     /// A handler of the informer must not await this; see [`Informer::remove`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let one = factory.informer::<ConfigMap>().lease();
+    /// let other = one.clone();
+    /// factory.start()?;
+    /// one.release().await;
+    /// assert_eq!(factory.informers().len(), 1, "there is another lease");
+    /// other.release().await;
+    /// assert!(factory.informers().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// The lease is released by the first poll, or when the future is dropped. Dropping the future then only ends the

@@ -41,6 +41,25 @@ use crate::target::Target;
 /// keeps the informer until its shutdown. A bound view never becomes a view of another informer, even if its informer
 /// is removed.
 ///
+/// ```
+/// # use kinformer::SharedInformerFactory;
+/// # async fn example(factory: &SharedInformerFactory) -> Result<(), Box<dyn std::error::Error>> {
+/// let deployments = factory.apps().v1().deployments();
+/// deployments.for_each(|event| println!("{}", event.key()))?; // at any time, any number of handlers
+/// deployments.index("image", |deployment, values| {
+///     let deployment = deployment.decode()?;
+///     let containers = deployment.spec.template.spec.iter().flat_map(|pod| &pod.containers);
+///     containers.filter_map(|container| container.image.as_ref()).for_each(|image| values.push(image));
+///     Ok(())
+/// })?;
+///
+/// factory.start()?;
+/// deployments.wait_for_sync().await?;
+/// println!("{} deployments of nginx", deployments.lister().by_index("image", "nginx:1")?.len());
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Follows client-go 0.37 (`SharedIndexInformer`, `GenericInformer`, and the typed informers such as `PodInformer`).
 #[doc(alias("GenericInformer", "SharedIndexInformer", "SharedInformer"))]
 pub struct Informer<K> {
@@ -124,6 +143,25 @@ impl<K> Informer<K> {
 
     /// Returns a view of the same informer that decodes only the metadata. The informer still fetches whole objects; to
     /// fetch only metadata, see [`SharedInformerFactory::metadata`].
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::kube_core::DynamicObject;
+    /// use kinformer::kube_core::metadata::PartialObjectMeta;
+    /// use kinformer::{BoxError, Informer};
+    ///
+    /// /// Works for any kind, as only the metadata is decoded.
+    /// fn owners(of: &Informer<PartialObjectMeta<DynamicObject>>, key: &str) -> Result<Vec<String>, BoxError> {
+    ///     let object = of.lister().get(key)?;
+    ///     let owners = object.decode()?.metadata.owner_references.clone();
+    ///     Ok(owners.into_iter().flatten().map(|owner| owner.name).collect())
+    /// }
+    ///
+    /// # fn example(pods: &Informer<Pod>) -> Result<(), BoxError> {
+    /// println!("{:?}", owners(&pods.metadata(), "default/web-0")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn metadata(&self) -> Informer<PartialObjectMeta<DynamicObject>> {
         self.cast()
     }
@@ -142,6 +180,26 @@ impl<K> Informer<K> {
     /// Runs the informer until the token is cancelled or the informer is [removed](Self::remove) or
     /// [released](Self::lease), for callers that do not [start](SharedInformerFactory::start) it through the factory; see
     /// [`SharedIndexInformer::run`](crate::SharedIndexInformer::run). A shutdown of the factory does not stop it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// use kinformer::CancellationToken;
+    ///
+    /// let (pods, cancel) = (factory.core().v1().pods(), CancellationToken::new());
+    /// let work = async {
+    ///     pods.wait_for_sync().await?;
+    ///     println!("{} pods", pods.snapshot()?.len());
+    ///     cancel.cancel();
+    ///     Ok::<_, kinformer::Error>(())
+    /// };
+    /// tokio::try_join!(pods.run(cancel.clone()), work)?; // no task of its own
+    /// assert!(pods.status().is_stopped());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping the future before its first poll has no effect. Later it stops the informer at once: its requests and the

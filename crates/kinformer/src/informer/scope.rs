@@ -74,6 +74,17 @@ impl<K> Informer<K> {
     /// Waits until the store has included the first list of the objects of a namespace. Returns at once if the namespace is
     /// not in scope.
     ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kinformer::{Informer, Scope};
+    ///
+    /// /// Each customer of a program has a namespace. Waits for the objects of the new one only.
+    /// async fn add_customer(maps: &Informer<ConfigMap>, all: &[&str], new: &str) -> Result<(), kinformer::Error> {
+    ///     maps.set_scope(&Scope::namespaces(all.iter().copied().chain([new]))).await?;
+    ///     maps.wait_for_namespace(new).await
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// As [`Self::wait_for_scope`].
     ///

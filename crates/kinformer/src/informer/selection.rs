@@ -20,6 +20,23 @@ impl<K> Informer<K> {
 }
 
 /// Which objects an informer holds, and how much of them. From [`Informer::selection`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = kinformer::client(kube_client::Config::new("http://localhost".parse()?))?;
+/// use kinformer::SharedInformerFactory;
+///
+/// let factory = SharedInformerFactory::builder(client).namespaces(["team-a", "team-b"]);
+/// let factory = factory.labels("app=web").build();
+/// let deployments = factory.apps().v1().deployments();
+/// let selection = deployments.selection();
+/// assert_eq!(selection.resource(), "deployments.apps");
+/// assert!(selection.namespaces().map(|name| name.to_string()).eq(["team-a", "team-b"]));
+/// assert_eq!(selection.label_selector("team-a").as_deref(), Some("app=web"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 #[must_use]
 pub struct InformerSelection<'a> {

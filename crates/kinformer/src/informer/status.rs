@@ -30,6 +30,18 @@ impl<K> Informer<K> {
 
 /// The state of an informer and of its lists and watches. Each method returns the current state. From
 /// [`Informer::status`].
+///
+/// ```
+/// # fn example(pods: &kinformer::Informer<()>) {
+/// let status = pods.status();
+/// if let Some(error) = status.not_served() {
+///     println!("the server has no such resource: {error}");
+/// }
+/// for part in status.parts().iter().filter(|part| !part.is_listed()) {
+///     println!("{:?} was not listed yet", part.name()); // a namespace, if the informer has some
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 #[must_use]
 pub struct InformerStatus<'a> {

@@ -57,6 +57,18 @@ impl SharedInformerFactoryBuilder {
 
     /// Sets the name of the factory, the prefix of its informers' names in messages and metrics. Factories whose
     /// informers are registered for metrics together need different names, unless their namespaces differ.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = kinformer::client(kube_client::Config::new("http://localhost".parse()?))?;
+    /// use kinformer::SharedInformerFactory;
+    ///
+    /// let factory = SharedInformerFactory::builder(client).name("billing").build();
+    /// assert_eq!(factory.core().v1().pods().name(), "billing/pods");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias("InformerName", "NewInformerName", "WithInformerName"))]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = Some(name.into());
@@ -88,6 +100,17 @@ impl SharedInformerFactoryBuilder {
 
     /// Restricts the informers to objects that this label selector matches. A selector of a [namespace](Self::namespaces)
     /// or of a [resource](Self::resource) replaces it.
+    ///
+    /// ```
+    /// # fn example(builder: kinformer::SharedInformerFactoryBuilder) {
+    /// use k8s_openapi::api::core::v1::Node;
+    ///
+    /// // The objects of one application; nodes have other labels.
+    /// let builder = builder.labels("app.kubernetes.io/part-of=shop");
+    /// let builder = builder.of_kind::<Node>(|nodes| nodes.labels(""));
+    /// # _ = builder;
+    /// # }
+    /// ```
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.DefaultLabelSelector`).
     #[doc(alias = "DefaultLabelSelector")]
@@ -139,6 +162,20 @@ impl SharedInformerFactoryBuilder {
     /// Adds a transform of the objects of every resource that has none of its own; see
     /// [`ResourceOptions::transform_packed`]. A transform needs whole objects: with a default, metadata-only informers fetch
     /// them as well. To drop fields, [`Self::default_drop_fields`] is cheaper.
+    ///
+    /// ```
+    /// # fn example(builder: kinformer::SharedInformerFactoryBuilder) {
+    /// use kinformer::FieldPath;
+    ///
+    /// // The releases of Helm are large config maps or secrets, and this program does not need their data.
+    /// let data = FieldPath::new(&["data"]);
+    /// let builder = builder.default_transform(move |object| match object.label("owner") {
+    ///     Some("helm") => Ok(object.without_fields(&[&data])?),
+    ///     _ => Ok(object),
+    /// });
+    /// # _ = builder;
+    /// # }
+    /// ```
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.DefaultTransform`).
     #[doc(alias = "WithTransform")]

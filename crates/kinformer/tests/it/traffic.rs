@@ -1,12 +1,14 @@
 //! What a part of the objects costs: bytes that the server sends, and objects that an informer holds.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::common::{factory, soon, synced, version};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Informer, ObjectKey, ResourceVersion, Scope, ShardField, ShardSelector};
 use kinformer_apiserver::{ApiServer, ShardSelectors};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const END: u128 = 1 << 64;
 const PROCESSES: u128 = 3;
@@ -152,5 +154,35 @@ async fn one_namespace_more_costs_its_share_of_the_bytes() {
     assert!(added <= all / 1_000 + 2_000, "{added} of {all}");
     whole.shutdown().await.unwrap();
     parts.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// Lists the objects of the first namespaces, and returns the bytes that the server has sent, the time, and the objects.
+async fn first_list(server: &ApiServer, scope: &Scope) -> (u64, Duration, usize) {
+    let factory = factory(server);
+    let pods = factory.core().v1().pods();
+    pods.set_scope(scope).await.unwrap();
+    let (before, started) = (server.metrics().bytes_sent, Instant::now());
+    synced(&factory).await;
+    let (sent, elapsed) = (server.metrics().bytes_sent - before, started.elapsed());
+    let objects = pods.snapshot().unwrap().len();
+    factory.shutdown().await.unwrap();
+    (sent, elapsed, objects)
+}
+
+/// Both ways to watch the namespaces of a scope list the same objects. Prints what each costs.
+// contract: D-16a
+#[tokio::test]
+async fn a_watch_for_each_namespace_and_one_watch_list_the_same() {
+    let server = server(ShardSelectors::Ignored).await;
+    first_list(&server, &Scope::all()).await;
+    for count in [16, 32, 100, 320, NAMESPACES] {
+        let scope = Scope::namespaces((0..count).map(|number| format!("n{number:03}")));
+        let [each, one] = [scope.clone().watch_each(), scope.one_watch()];
+        let (each, one) = (first_list(&server, &each).await, first_list(&server, &one).await);
+        println!("{count} of {NAMESPACES} namespaces: each {each:?}, one {one:?}");
+        assert_eq!(each.2, one.2);
+        assert_eq!(each.2, count * (self::count() / NAMESPACES));
+    }
     server.shutdown().await;
 }

@@ -73,6 +73,22 @@ use crate::slots::Slots;
 pub struct Ring(Arc<Inner>);
 
 /// Options of a [`Ring`].
+///
+/// ```
+/// # fn example(client: kube_client::Client) -> Result<(), kinformer_ring::InvalidConfig> {
+/// use kinformer_kube::ShardField;
+/// use kinformer_ring::Ring;
+///
+/// // Twice the share of the others, for a larger machine. All objects of a namespace have one owner.
+/// let ring = Ring::leases(client, "default", "my-controller")
+///     .identity("my-controller-0")
+///     .weight(2)
+///     .shard_by(ShardField::Namespace)
+///     .build()?;
+/// assert_eq!((ring.name(), ring.identity()), ("my-controller", "my-controller-0"));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct RingBuilder {
     client: Client,
