@@ -160,7 +160,7 @@ pub struct ReflectorMetrics {
     pub sink_errors: u64,
     /// Lists and watches that ended in an error.
     pub failures: u64,
-    /// Consecutive failures up to now. A gauge.
+    /// Consecutive failures up to now; 0 again when a watch has delivered a change or a bookmark, or has ended in time. A gauge.
     pub consecutive_failures: u64,
 }
 

@@ -68,7 +68,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             if moved {
                 self.shared.set_version(version);
             }
-            progress.moved |= moved;
+            if moved && !progress.moved {
+                progress.moved = true;
+                // Here and not only at its end: the watch may go on for minutes.
+                self.reset_failures();
+            }
             if moves_version && matches!(outcome, SinkOutcome::Applied) {
                 self.source_versions.applied(moved);
             }

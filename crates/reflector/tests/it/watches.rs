@@ -222,6 +222,22 @@ async fn watch_with_retry_after_is_requested_again() {
     }
 }
 
+/// Failures are over when a watch delivers something, not when it ends.
+// contract: R-01h
+#[tokio::test(start_paused = true)]
+async fn failures_are_over_with_the_first_event() {
+    let busy = || status(429, "TooManyRequests");
+    let silent = listed().watch_error(busy()).watch_error(busy()).watch(hang());
+    let delivering = listed().watch_error(busy()).watch_error(busy());
+    let delivering = delivering.watch(WatchScript::new().bookmark(9).hang());
+    for (source, expected) in [(silent, 2), (delivering, 0)] {
+        let run = start_with(source, steady());
+        run.finished().await;
+        assert_eq!(run.handle.metrics().consecutive_failures, expected);
+        run.stop().await;
+    }
+}
+
 // contract: R-04
 #[tokio::test(start_paused = true)]
 async fn internal_errors_relist_after_their_window() {
