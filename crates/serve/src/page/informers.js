@@ -73,7 +73,7 @@ class Row {
     const cells = this.#cells;
     this.element.dataset.severity = worst;
     this.element.classList.toggle("selected", selected);
-    if (this.name.textContent !== info.name) fill(this.name, info.name.split(/(?<=\.)/).flatMap((part) => [el("wbr"), part]));
+    if (this.name.textContent !== info.name) fill(this.name, info.name.split(/(?<=\.)/).flatMap((part, index) => (index === 0 ? [part] : [el("wbr"), part])));
     text(this.kind, kindOf(info));
     text(this.state, word(info));
     this.state.dataset.tone = worst;
