@@ -162,6 +162,13 @@ impl<O: Deref<Target: Object>> Tombstone<O> {
     }
 }
 
+impl<T> Tombstone<T> {
+    /// Whether the deletion is by key alone and names no part, so that it concerns all parts of a divided collection.
+    pub fn is_of_all_parts(&self) -> bool {
+        matches!(self, Self::FinalStateUnknown(missed) if missed.last_known.is_none() && missed.part.is_none())
+    }
+}
+
 impl<T: Object> Parts<T> {
     /// Returns the part that a deletion comes from, whose state it removes: the part named by the tombstone, else the
     /// part of its state, else the part of its key. `None` if none of them determines a part.

@@ -128,11 +128,13 @@ impl<T: Object> InFlight<T> {
         for delta in deltas {
             match known::part_of(parts, delta) {
                 Some(part) => record(part, delta),
-                // The delta determines no part. A deletion by key alone is one in every part.
-                None if matches!(delta, Delta::Deleted(_)) => {
-                    parts.ids().into_iter().for_each(|part| record(part, delta))
+                // The delta determines no part. A deletion by key alone is one in every part; one of a part that was removed is
+                // none.
+                None => {
+                    if matches!(delta, Delta::Deleted(tombstone) if tombstone.is_of_all_parts()) {
+                        parts.ids().into_iter().for_each(|part| record(part, delta));
+                    }
                 }
-                None => {}
             }
         }
     }

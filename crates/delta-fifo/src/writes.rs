@@ -297,7 +297,7 @@ impl<T: Object> Settings<T> {
             !self.parts.is_divided()
                 || match known::part_of(&self.parts, delta) {
                     Some(other) => other == part,
-                    None => delta.object().is_none(),
+                    None => matches!(delta, Delta::Deleted(tombstone) if tombstone.is_of_all_parts()),
                 }
         };
         let Queued { newest, places } = state.backlog.newest(&|key| !listed(key), &concerns);

@@ -617,9 +617,7 @@ fn removes<T: Object>(parts: &Parts<T>, tombstone: &Tombstone<Arc<T>>, stored: &
     !parts.is_divided()
         || match parts.of_deletion(tombstone) {
             Some(part) => parts.contains(part, stored),
-            None => {
-                matches!(tombstone, Tombstone::FinalStateUnknown(missed) if missed.last_known.is_none() && missed.part.is_none())
-            }
+            None => tombstone.is_of_all_parts(),
         }
 }
 

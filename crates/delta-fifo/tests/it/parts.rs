@@ -139,6 +139,32 @@ fn list_deletes_only_objects_of_its_part() {
     }
 }
 
+/// A deletion of a part that was removed since, queued or in flight, is none for the part that has the object now: its list deletes
+/// the object again.
+// contract: Q-21b
+#[test]
+fn deletion_of_a_removed_part_counts_for_no_other() {
+    let known = || Arc::new(Store(Mutex::new(vec![thing("a", A, 1)])));
+    for is_in_flight in [false, true] {
+        let parts = Parts::new(ByField { parts: 2 }).changeable();
+        let queues: [(&str, Arc<dyn Queue<Thing>>); 2] = [
+            ("RealFifo", Arc::new(RealFifo::builder().parts(parts.clone()).known_objects(known()).build())),
+            ("DeltaFifo", Arc::new(DeltaFifo::builder().parts(parts.clone()).known_objects(known()).build())),
+        ];
+        queues.iter().for_each(|(_, queue)| write(&**queue, list(A, &[], 2)));
+        assert!(parts.set(Parts::new(ByField { parts: 2 }), vec![5.into(), 6.into()]));
+        for (name, queue) in queues {
+            let in_flight = is_in_flight.then(|| pop(&*queue).unwrap());
+            write(&*queue, list(5.into(), &[], 3));
+            let popped: Vec<_> = std::iter::from_fn(|| pop(&*queue)).collect();
+            let deltas = popped.iter().flat_map(|popped| popped.iter());
+            let of_new = |delta: &&Delta<Thing>| matches!(delta, Delta::Deleted(Tombstone::FinalStateUnknown(missed)) if missed.part == Some(5.into()));
+            assert_eq!(deltas.filter(of_new).count(), 1, "{name} {is_in_flight}: {popped:?}");
+            drop(in_flight);
+        }
+    }
+}
+
 /// An object has moved into a part, and the deletion from its old part arrives late. A list of the new part without the
 /// object deletes it nevertheless, because the late deletion is from another part.
 // contract: Q-21b

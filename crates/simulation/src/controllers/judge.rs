@@ -69,7 +69,8 @@ enum Phase {
     Running,
     /// Its run is dropped: the workers end when they are next polled.
     Dropped,
-    ShuttingDown,
+    /// Since this time. A worker whose key is due at the same time may take it before the run has seen the end.
+    ShuttingDown(Instant),
     Ended,
 }
 
@@ -193,7 +194,8 @@ impl Judge {
                 state.phase = Phase::Running;
             }
             Phase::Running | Phase::Dropped => {}
-            Phase::ShuttingDown => problems.push("after the shutdown".to_owned()),
+            Phase::ShuttingDown(since) if since == now => {}
+            Phase::ShuttingDown(_) => problems.push("after the shutdown".to_owned()),
             Phase::Ended => problems.push("after the end".to_owned()),
         }
         state.running += 1;
@@ -342,7 +344,7 @@ impl Judge {
 
     /// From now on no reconciliation begins.
     pub(crate) fn shut_down(&self) {
-        self.state.lock().phase = Phase::ShuttingDown;
+        self.state.lock().phase = Phase::ShuttingDown(Instant::now());
     }
 
     /// From now on none runs.
